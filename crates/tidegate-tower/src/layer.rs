@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::Response;
 use ipnet::IpNet;
-use tidegate::{FailSafe, Limiter, Store};
+use tidegate::{FailSafe, Hold, Limiter, Store};
 use tower_layer::Layer;
 
 use crate::{
     decision::DecisionEvent,
     head::{RequestHead, ResponseHead},
     headers::HeaderFormat,
+    hold::renewals::Renewals,
     key::ClientAddress,
     limits::RequestLimits,
     response::Denial,
@@ -55,7 +56,7 @@ impl RateLimitLayer {
         let rules: Vec<Rule> = rules.into_iter().collect();
         assert!((1..=64).contains(&rules.len()), "a layer has 1 to 64 rules, not {}", rules.len());
         let store = FailSafe::new(Arc::default()).on_error(log_error);
-        Self { shared: Arc::new(Shared { limits: RequestLimits { rules, ..Default::default() }, store }) }
+        Self { shared: Arc::new(Shared { limits: RequestLimits::new(rules), store, renewals: Renewals::default() }) }
     }
 }
 
@@ -64,7 +65,8 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// tidegate-redis, or any other [`Store`].
     pub fn in_store<T: Store + Clone + 'static>(self, store: T) -> RateLimitLayer<T> {
         let store = FailSafe::new(store).on_error(log_error);
-        RateLimitLayer { shared: Arc::new(Shared { limits: self.shared.limits.clone(), store }) }
+        let (limits, renewals) = (self.shared.limits.clone(), Renewals::default());
+        RateLimitLayer { shared: Arc::new(Shared { limits, store, renewals }) }
     }
 
     fn with(mut self, change: impl FnOnce(&mut RequestLimits)) -> Self {
@@ -108,6 +110,30 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     pub fn refund_server_errors(self) -> Self {
         #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not for every lifetime")]
         self.refund_if(|response| response.is_server_error())
+    }
+
+    /// Sets how long a hold lasts without this process, and what happens to its units then. By default it ends after one
+    /// minute, and its units stay spent under limits with a window.
+    ///
+    /// A request has a hold if its policy has a limit such as `4/inflight`, or if its rule [reserves](Rule::reserve). The
+    /// hold ends when the body of the response has been sent or dropped. Until then the layer renews it after a quarter
+    /// to a half of the ttl. So the ttl only bounds how long a hold remains when the process dies. A policy with a
+    /// shorter [`max_hold`](tidegate::ReservationBounds::max_hold) shortens it. Renewals need a tokio runtime with
+    /// timers, and a process that is suspended for longer than half of the ttl loses its holds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Hold, Policy};
+    /// use tidegate_tower::RateLimitLayer;
+    ///
+    /// // At most 20 reports at once. If a server dies, its places are free after 15 seconds.
+    /// let reports = Policy::new("reports", ["20/inflight".parse()?])?;
+    /// let layer = RateLimitLayer::new(reports).hold(Hold::new(Duration::from_secs(15)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn hold(self, hold: Hold) -> Self {
+        self.with(|limits| limits.hold = hold)
     }
 
     /// Makes the response to a denied request. The layer adds the quota headers and `Retry-After` to it.

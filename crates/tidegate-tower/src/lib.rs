@@ -11,8 +11,10 @@ mod pages {
 
 pub mod caller;
 mod decision;
+mod final_cost;
 mod head;
 mod headers;
+mod hold;
 pub mod key;
 mod layer;
 mod limits;
@@ -24,6 +26,7 @@ mod tiers;
 mod warnings;
 
 pub use decision::DecisionEvent;
+pub use final_cost::CostReport;
 pub use head::{NoClientAddress, PeerAddress, RequestHead, ResponseHead};
 pub use headers::{HeaderFormat, HeaderFormatError, Labels, QuotaStatus, ceil_seconds};
 pub use key::{

@@ -5,10 +5,10 @@ use std::{cmp::Reverse, fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use ipnet::IpNet;
-use tidegate::{Clock, Decision, Decisions, Mode, Reason, Spend};
+use tidegate::{AtEnd, Clock, Decision, Decisions, Hold, Mode, Reason, Spend};
 
 use crate::{
-    decision::{DecisionEvent, PendingCharge, PolicyIndex, PolicySpend, RequestDecision, ResponseUpdate},
+    decision::{DecisionEvent, PendingCharge, PolicyIndex, PolicySpend, RequestDecision, ResponseUpdate, Settling},
     head::{RequestHead, ResponseHead},
     headers::{Draft10Headers, HeaderFormat, QuotaStatus},
     key::{ClientAddress, CountError},
@@ -18,10 +18,16 @@ use crate::{
     warnings::Warnings,
 };
 
+/// Every policy allows a hold of this ttl.
+const MIN_TTL: Duration = Duration::from_millis(1);
+
 /// All settings of a layer except its store.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct RequestLimits {
     pub(crate) rules: Vec<Rule>,
+    /// Whether some requests are reserved and not checked.
+    may_reserve: bool,
+    pub(crate) hold: Hold,
     pub(crate) client: ClientAddress,
     pub(crate) header_format: HeaderFormat,
     pub(crate) skip: Option<Arc<SkipFn>>,
@@ -47,9 +53,50 @@ pub(crate) enum RequestPlan<'k> {
     DecideOne(PolicySpend<'k>),
     /// Decide under several policies at once.
     DecideAll(Vec<PolicySpend<'k>>),
+    /// Reserve under all of the policies at once.
+    Reserve(Vec<PolicySpend<'k>>),
 }
 
 impl RequestLimits {
+    /// The default settings for these rules.
+    pub(crate) fn new(rules: Vec<Rule>) -> Self {
+        Self {
+            may_reserve: rules.iter().any(Rule::may_reserve),
+            rules,
+            hold: Hold::new(Duration::from_secs(60)).spent_at_end(),
+            client: ClientAddress::default(),
+            header_format: HeaderFormat::default(),
+            skip: None,
+            allowed: Vec::new(),
+            refund_if: None,
+            on_decision: None,
+            denial_response: None,
+            jitter: Duration::ZERO,
+            inserts_decision: false,
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// Whether a request under these policies is reserved and not checked.
+    #[inline]
+    pub(crate) fn reserves(&self, spends: &[PolicySpend<'_>]) -> bool {
+        let reserves = |spend: &PolicySpend<'_>| self.rules[spend.policy.rule].reserves(spend.policy.tier);
+        self.may_reserve && spends.iter().any(reserves)
+    }
+
+    /// The hold that requests reserve.
+    pub(crate) fn hold(&self) -> Hold {
+        let hold = Hold::new(self.hold_ttl());
+        if self.hold.at_end() == AtEnd::Spent { hold.spent_at_end() } else { hold }
+    }
+
+    /// The ttl of every hold, which no policy makes longer than it allows.
+    pub(crate) fn hold_ttl(&self) -> Duration {
+        let policies = self.rules.iter().flat_map(|rule| rule.tiers.policies());
+        let max = policies.map(|policy| policy.reservation_bounds().max_hold()).min().unwrap_or(MIN_TTL);
+        self.hold.ttl().clamp(MIN_TTL, max)
+    }
+
     /// The head of a request, for the closures of this layer.
     #[inline]
     pub(crate) fn head<'r, B: http_body::Body>(&'r self, request: &'r Request<B>) -> RequestHead<'r> {
@@ -70,10 +117,17 @@ impl RequestLimits {
         }
         let spend = |rule: usize| self.rules[rule].spend(rule, request);
         if self.rules.len() == 1 {
-            return Ok(spend(0)?.map_or(RequestPlan::Admit, RequestPlan::DecideOne));
+            return Ok(match spend(0)? {
+                None => RequestPlan::Admit,
+                Some(spend) if self.reserves(std::slice::from_ref(&spend)) => RequestPlan::Reserve(vec![spend]),
+                Some(spend) => RequestPlan::DecideOne(spend),
+            });
         }
         let mut spends =
             (0..self.rules.len()).filter_map(|rule| spend(rule).transpose()).collect::<Result<Vec<_>, _>>()?;
+        if self.reserves(&spends) {
+            return Ok(RequestPlan::Reserve(spends));
+        }
         Ok(match spends.len() {
             0 | 1 => spends.pop().map_or(RequestPlan::Admit, RequestPlan::DecideOne),
             _ => RequestPlan::DecideAll(spends),
@@ -108,25 +162,47 @@ impl RequestLimits {
 
     #[inline]
     pub(crate) fn decided(&self, spend: &PolicySpend<'_>, decision: Decision) -> RequestDecision {
-        let policy = spend.policy;
-        let charges = self.pending_charge(spend, &decision).into_iter().collect();
-        let update = ResponseUpdate { reported: self.reported(policy, &decision), policies: Box::default(), charges };
-        RequestDecision { decision, policy, update }
+        let settling = Settling::Charges(self.pending_charge(spend, &decision).into_iter().collect());
+        self.decided_one(spend, decision, settling)
     }
 
     pub(crate) fn decided_all(&self, spends: &[PolicySpend<'_>], decisions: &Decisions) -> RequestDecision {
+        let charges = spends.iter().zip(&decisions.parts);
+        let charges = charges.filter_map(|(spend, part)| self.pending_charge(spend, part)).collect();
+        self.decided_several(spends, decisions, Settling::Charges(charges))
+    }
+
+    /// The decision on a request under one policy.
+    #[inline]
+    pub(crate) fn decided_one(
+        &self,
+        spend: &PolicySpend<'_>,
+        decision: Decision,
+        settling: Settling,
+    ) -> RequestDecision {
+        let policy = spend.policy;
+        let update = ResponseUpdate { reported: self.reported(policy, &decision), policies: Box::default() };
+        RequestDecision { decision, policy, update, settling }
+    }
+
+    /// The decision on a request under several policies.
+    pub(crate) fn decided_several(
+        &self,
+        spends: &[PolicySpend<'_>],
+        decisions: &Decisions,
+        settling: Settling,
+    ) -> RequestDecision {
         let Decisions { overall, parts, .. } = decisions;
-        let each = || spends.iter().zip(parts);
         let policy = spends[overall.part()].policy;
         // If the policy that decided is in shadow mode, clients see the tightest of the enforced ones.
+        let each = || spends.iter().zip(parts);
         let enforced = || each().filter_map(|(spend, part)| self.reported(spend.policy, part));
         let tightest = || enforced().min_by_key(|(_, part)| (part.remaining(), Reverse(part.reset_after())));
         let update = ResponseUpdate {
             reported: if self.enforces(policy) { self.reported(policy, overall) } else { tightest() },
             policies: spends.iter().map(|spend| spend.policy).collect(),
-            charges: each().filter_map(|(spend, part)| self.pending_charge(spend, part)).collect(),
         };
-        RequestDecision { decision: *overall, policy, update }
+        RequestDecision { decision: *overall, policy, update, settling }
     }
 
     /// The decision, if headers report it. They report no policy in shadow mode, no decision that counted nothing
@@ -152,6 +228,17 @@ impl RequestLimits {
         }
     }
 
+    /// Reports the units in use after a hold has been committed. `policies` are those of its requests.
+    pub(crate) fn report_settled(&self, update: &mut ResponseUpdate, policies: &[PolicyIndex], settled: &Decision) {
+        // Requests for the same policy and key are settled as one, so the part may be that of another request.
+        let is_decided =
+            |policy: &&PolicyIndex| self.tier(**policy).policy.limits().iter().any(|limit| *limit == settled.limit());
+        let policy = policies.get(settled.part()).filter(is_decided);
+        if let (Some(policy), Some(_)) = (policy, update.reported) {
+            update.reported = self.reported(*policy, settled).or(update.reported);
+        }
+    }
+
     #[inline]
     pub(crate) fn on_decision(&self, request: &RequestHead<'_>, decided: &RequestDecision) {
         if let Some(on_decision) = &self.on_decision {
@@ -162,8 +249,10 @@ impl RequestLimits {
 
     /// The response to a request that can't be counted.
     pub(crate) fn reject(&self, request: &RequestHead<'_>, error: &CountError) -> Response<Bytes> {
-        if let CountError::Spend(error) = error {
-            self.warnings.spend(error);
+        match error {
+            CountError::Spend(error) => self.warnings.spend(error),
+            CountError::Reservation(error) => self.warnings.reservation(error),
+            _ => {}
         }
         response::count_error(request, error)
     }
@@ -203,13 +292,12 @@ impl RequestLimits {
         self.header_format.write(headers, enforced.map(|policy| &self.tier(*policy).labels), &status);
     }
 
-    /// The quota headers of the usual case, in which they are known before the response: one policy, draft 10, and no
-    /// corrections.
+    /// The quota headers of the usual case, in which they are known before the response: one policy and draft 10.
+    /// The response settles nothing.
     #[inline]
     pub(crate) fn early_headers(&self, update: &ResponseUpdate, clock: &Clock) -> Option<Draft10Headers> {
         let (policy, decision) = update.reported.as_ref()?;
-        let is_usual =
-            self.header_format == HeaderFormat::Draft10 && update.policies.is_empty() && update.charges.is_empty();
+        let is_usual = self.header_format == HeaderFormat::Draft10 && update.policies.is_empty();
         let labels = &self.tier(*policy).labels;
         is_usual.then(|| Draft10Headers::new([labels], &QuotaStatus { labels, decision, retry_after: None, clock }))
     }

@@ -6,6 +6,7 @@ use tidegate::{Cost, Key, Policy};
 
 use crate::{
     decision::{PolicyIndex, PolicySpend},
+    final_cost::Settlement,
     head::{RequestHead, ResponseHead},
     key::{self, ClientIp, CountError, FnExtractor, KeyExtractor, OnMissingKey},
     tiers::{Tiers, TiersError},
@@ -34,19 +35,10 @@ pub struct Rule {
     /// The cost is 1 if there is none.
     cost: Option<Arc<CostFn>>,
     pub(crate) settlement: Option<Settlement>,
+    reserves: bool,
 }
 
 type CostFn = dyn Fn(&RequestHead<'_>) -> u64 + Send + Sync;
-type FinalCostFn = dyn Fn(&ResponseHead<'_>) -> Option<u64> + Send + Sync;
-
-/// How the response corrects the cost.
-#[derive(Clone)]
-pub(crate) enum Settlement {
-    /// The closure returns the final cost, if the response has one.
-    FinalCost(Arc<FinalCostFn>),
-    /// One unit pays for this number of bytes of the response's body. A part of a unit costs a whole unit.
-    BytesPerUnit(u64),
-}
 
 impl Rule {
     /// Counts each client's address under `policy`, at a cost of 1 for a request.
@@ -99,6 +91,7 @@ impl Rule {
             allowed_keys: Vec::new(),
             cost: None,
             settlement: None,
+            reserves: false,
         }
     }
 
@@ -175,6 +168,39 @@ impl Rule {
     pub fn settle_by_size(mut self, bytes: u64) -> Self {
         self.settlement = Some(Settlement::BytesPerUnit(bytes.max(1)));
         self
+    }
+
+    /// Sets the final cost of a request to the last number that the service has reported when the response's body has been
+    /// sent or the client has disconnected. For a cost that is known only at the end of a stream.
+    ///
+    /// The service inserts a [`CostReport`](crate::CostReport) into the extensions of the response. Without it, or
+    /// without a number, the charge is kept.
+    #[must_use]
+    pub fn settle_by_report(mut self) -> Self {
+        self.settlement = Some(Settlement::Report);
+        self
+    }
+
+    /// Reserves the cost of a request, and commits its final cost when the response settles it. The
+    /// [hold](crate::RateLimitLayer::hold) ends by itself if this process dies.
+    ///
+    /// A request is one decision. So if one rule reserves, all rules that apply to the request are reserved as one hold. A
+    /// rule whose policy has a limit such as `4/inflight` always reserves.
+    #[must_use]
+    pub fn reserve(mut self) -> Self {
+        self.reserves = true;
+        self
+    }
+
+    /// Whether a request under the policy of this tier is reserved and not checked.
+    #[inline]
+    pub(crate) fn reserves(&self, tier: usize) -> bool {
+        self.reserves || self.tiers.policy(tier).policy.has_in_flight_limit()
+    }
+
+    /// Whether a request under some tier is reserved.
+    pub(crate) fn may_reserve(&self) -> bool {
+        self.reserves || self.tiers.policies().any(Policy::has_in_flight_limit)
     }
 
     /// What the request spends under this rule; `None` if the rule does not limit it. `rule` is the rule's own index.

@@ -75,6 +75,11 @@ impl Tiers {
         }
     }
 
+    /// The policies of all tiers.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &Policy> {
+        self.policies.iter().map(|tier| &tier.policy)
+    }
+
     #[inline]
     pub(crate) fn policy(&self, index: usize) -> &TierPolicy {
         &self.policies[index]

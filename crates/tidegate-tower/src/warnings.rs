@@ -2,7 +2,7 @@
 
 use std::any::{TypeId, type_name};
 
-use tidegate::SpendError;
+use tidegate::{ReservationError, SpendError};
 
 use crate::{head::NoClientAddress, once_set::OnceSet};
 
@@ -17,6 +17,8 @@ enum Cause {
     #[cfg(feature = "axum")]
     NoMatchedPath,
     Spend,
+    Reservation,
+    NoRuntime,
 }
 
 /// A changed copy of a layer is another layer, with warnings of its own.
@@ -63,6 +65,25 @@ impl Warnings {
     pub(crate) fn spend(&self, error: &SpendError) {
         if self.0.insert(Cause::Spend).is_some() {
             tracing::error!("a rate limit can't decide a request by all of its rules: {error}");
+        }
+    }
+
+    /// A request can't be reserved.
+    #[cold]
+    pub(crate) fn reservation(&self, error: &ReservationError) {
+        if self.0.insert(Cause::Reservation).is_some() {
+            tracing::error!("a rate limit can't reserve a request: {error}");
+        }
+    }
+
+    /// A request is reserved outside of tokio.
+    #[cold]
+    pub(crate) fn no_runtime(&self) {
+        if self.0.insert(Cause::NoRuntime).is_some() {
+            tracing::error!(
+                "a rate limit can't renew the holds of requests, so the hold of a long request ends too early: call the \
+                 service within a tokio runtime"
+            );
         }
     }
 }

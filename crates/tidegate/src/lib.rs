@@ -44,8 +44,8 @@ pub use op::Op;
 pub use overrides::{ActiveOverride, Override, OverrideError, OverrideRule};
 pub use policy::{Mode, ModeError, Policy, PolicyError};
 pub use reservation::{
-    AtEnd, Hold, Lease, Leased, OpenReservation, PolicySource, ReservationBounds, ReservationError, ReservationId,
-    Reserved, ReservedAll, Settled,
+    AtEnd, Guarded, GuardedAll, Hold, HoldGuard, HoldStore, Lease, Leased, OpenReservation, PolicySource,
+    ReservationBounds, ReservationError, ReservationId, Reserved, ReservedAll, Settled,
 };
 pub use store::{
     AnyStore, Degradation, EventCount, FailSafe, Fallback, Metric, MetricKind, Store, StoreError, StoreNode,

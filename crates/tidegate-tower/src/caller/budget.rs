@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode};
 use tidegate::{
-    Cost, Decision, FailSafe, Key, Limit, Limiter, Mode, Policy, Reason, SpendError, Store, external_store,
+    Cost, Decision, Decisions, FailSafe, Hold, HoldGuard, Key, Limit, Limiter, Mode, Policy, Reason, ReservationError,
+    SpendError, Store, external_store,
 };
 use tokio::{
     sync::futures::Notified,
@@ -16,9 +17,10 @@ use crate::service::log_error;
 use super::{
     call::{Call, CallCost, Operation},
     fair_queue::FairQueue,
+    held_call::HeldCall,
     pauses::{self, Pauses},
     permit::{Permit, PolicyCharge},
-    reservation::{OwnedSpend, reserve},
+    reservation::{OwnedSpend, charge, hold},
     server_wait::wait_from_headers,
 };
 
@@ -48,6 +50,27 @@ struct Settings {
 pub(super) struct WaitState {
     pub(super) queue: FairQueue,
     pauses: Pauses,
+}
+
+/// While an in-flight limit of a shared store is used up, the first caller of a queue asks the store again after this
+/// time: other processes do not tell when their calls end.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
+
+/// What a call has taken from the budget.
+enum Taken<S: Store> {
+    /// Charges.
+    Charges(Vec<PolicyCharge>),
+    /// A hold.
+    Hold(HoldGuard<FailSafe<S>>),
+}
+
+/// Why a call has to wait.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    /// The time until the call fits if there are no other calls.
+    time: Duration,
+    /// Whether the call may fit at any time before, because other calls end.
+    may_end_earlier: bool,
 }
 
 /// Why a call must not be made.
@@ -105,6 +128,18 @@ pub enum AcquireError {
     /// The policies can't be one decision.
     #[error(transparent)]
     Spend(#[from] SpendError),
+    /// The hold is malformed.
+    #[error(transparent)]
+    Reservation(ReservationError),
+}
+
+impl From<ReservationError> for AcquireError {
+    fn from(error: ReservationError) -> Self {
+        match error {
+            ReservationError::Spend(error) => Self::Spend(error),
+            error => Self::Reservation(error),
+        }
+    }
 }
 
 impl Budget {
@@ -210,7 +245,73 @@ impl<S: Store + Clone + 'static> Budget<S> {
     /// # Errors
     /// If the call does not fit, or not in time.
     pub async fn acquire_call(&self, call: Call) -> Result<Permit<S>, AcquireError> {
-        let spends = self.spends(&call)?;
+        match self.take(&call, None).await? {
+            (decision, Taken::Charges(charges)) => {
+                Ok(Permit { budget: self.clone(), key: call.key, charges, decision })
+            }
+            (_, Taken::Hold(_)) => unreachable!("no hold was requested"),
+        }
+    }
+
+    /// Queues until `cost` units of every policy fit, and reserves them until the cost of the call is known. If the future
+    /// is dropped, the caller leaves the queue and nothing is reserved.
+    ///
+    /// [Commit](HeldCall::commit) what the call has spent. If the call is dropped, all of its units are given back. If the
+    /// process dies, the hold ends by itself. A limit such as `4/inflight` bounds the number of calls at once: it needs
+    /// holds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Cost, Hold, Key, Policy};
+    /// use tidegate_tower::caller::Budget;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn complete(_prompt: &str) -> Result<u64, std::io::Error> { Ok(321) }
+    /// let budget = Budget::all([
+    ///     Policy::new("calls", ["4/inflight".parse()?])?,
+    ///     Policy::new("tokens", ["30000/1m".parse()?])?,
+    /// ]);
+    /// let model = Key::new("some-model")?;
+    /// let hold = Hold::new(Duration::from_secs(120)).spent_at_end();
+    /// let call = budget.reserve_each(&model, &[Cost::ONE, Cost::new(1500)?], hold).await?;
+    /// // If this fails, or if this future is dropped meanwhile, all of the units are given back.
+    /// let tokens = complete("…").await?;
+    /// call.commit_each(&[1, tokens]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the call does not fit, or not in time, or if the ttl of the hold is out of range.
+    pub async fn reserve(&self, key: &Key<'_>, cost: Cost, hold: Hold) -> Result<HeldCall<S>, AcquireError> {
+        self.reserve_call(Call::new(key).cost(cost), hold).await
+    }
+
+    /// Like [`reserve`](Self::reserve), with a cost for each policy, in order.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve), or if the number of costs is wrong.
+    pub async fn reserve_each(&self, key: &Key<'_>, costs: &[Cost], hold: Hold) -> Result<HeldCall<S>, AcquireError> {
+        self.reserve_call(Call::new(key).costs(costs), hold).await
+    }
+
+    /// Like [`reserve`](Self::reserve), with the key and the cost of a [`Call`].
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub async fn reserve_call(&self, call: Call, hold: Hold) -> Result<HeldCall<S>, AcquireError> {
+        match self.take(&call, Some(hold)).await? {
+            (decision, Taken::Hold(guard)) => {
+                Ok(HeldCall::new(self.clone(), call.key, guard, decision, self.settings.policies.len()))
+            }
+            (_, Taken::Charges(_)) => unreachable!("a hold was requested"),
+        }
+    }
+
+    /// Queues until a call fits, and charges it or, if there is a hold, reserves it.
+    async fn take(&self, call: &Call, hold: Option<Hold>) -> Result<(Decision, Taken<S>), AcquireError> {
+        let spends = self.spends(call)?;
         // A maximum wait beyond the range of the clock is no maximum.
         let deadline = self.max_wait.and_then(|max_wait| Instant::now().checked_add(max_wait));
         let max = self.settings.max_waiting;
@@ -225,21 +326,28 @@ impl<S: Store + Clone + 'static> Budget<S> {
         loop {
             // Registered before the store decides, so that no refund in the meantime is missed.
             let refunded = lock.refunded.notified();
-            let reserved = match self.waiting.pauses.remaining(&call.key) {
-                Some(wait) => Err(wait),
-                None => self.reserve(&spends).await?,
+            let taken = match self.waiting.pauses.remaining(&call.key) {
+                Some(time) => Err(Wait { time, may_end_earlier: false }),
+                None => self.try_take(&spends, hold).await?,
             };
-            match reserved {
-                Ok((decision, charges)) => {
-                    let permit = Permit { budget: self.clone(), key: call.key.clone(), charges, decision };
-                    match self.waiting.pauses.remaining(&call.key) {
-                        None => return Ok(permit),
-                        // The key was paused while the store decided.
-                        Some(_) => refund(permit).await,
-                    }
-                }
-                Err(wait) => sleep(refunded, wait, deadline).await?,
+            match taken {
+                Ok((decision, taken)) => match self.waiting.pauses.remaining(&call.key) {
+                    None => return Ok((decision, taken)),
+                    // The key was paused while the store decided.
+                    Some(_) => self.give_back(&call.key, decision, taken).await,
+                },
+                Err(wait) => sleep(refunded, wait, deadline, self.store.store().is_shared()).await?,
             }
+        }
+    }
+
+    /// Gives back what a call has taken.
+    async fn give_back(&self, key: &Key<'static>, decision: Decision, taken: Taken<S>) {
+        match taken {
+            Taken::Charges(charges) => {
+                refund(Permit { budget: self.clone(), key: key.clone(), charges, decision }).await;
+            }
+            Taken::Hold(guard) => drop(guard),
         }
     }
 
@@ -280,34 +388,40 @@ impl<S: Store + Clone + 'static> Budget<S> {
         Ok(spends)
     }
 
-    /// Spends all of `spends` if they fit. Returns the charges, or the time to wait.
-    async fn reserve(
+    /// Takes all of `spends` if they fit. Returns why the call has to wait if they don't.
+    async fn try_take(
         &self,
         spends: &[OwnedSpend],
-    ) -> Result<Result<(Decision, Vec<PolicyCharge>), Duration>, AcquireError> {
+        with_hold: Option<Hold>,
+    ) -> Result<Result<(Decision, Taken<S>), Wait>, AcquireError> {
         let is_shared = self.store.store().is_shared();
         let mut all = spends.to_vec();
         if is_shared {
             let key = spends[0].key.clone();
             all.push(OwnedSpend { policy: self.settings.pause_policy.clone(), key, cost: Cost::ONE });
         }
-        let decisions = reserve(&self.store, all).await?;
+        let (decisions, guard) = match with_hold {
+            None => (charge(&self.store, all).await?, None),
+            Some(with) => hold(&self.store, all, with).await?,
+        };
         let overall = decisions.overall;
         match overall.reason() {
             Reason::Allowed | Reason::Shadow => {
-                // The permit reports the budget's own policies, without the policy of the pause.
+                // The caller learns of the budget's own policies, without the policy of the pause.
                 let mut own = decisions.parts;
                 own.truncate(spends.len());
                 let decisions = external_store::combine(&OwnedSpend::borrow_all(spends), own);
-                let charge = |(spend, decision): (&OwnedSpend, &Decision)| PolicyCharge {
-                    policy: spend.policy.clone(),
-                    cost: spend.cost,
-                    at: decision.charged_at(),
-                    is_degraded: is_shared && decision.is_degraded(),
+                let taken = match (with_hold, guard) {
+                    (None, _) => Taken::Charges(charges(spends, &decisions, is_shared)),
+                    (Some(_), Some(guard)) => Taken::Hold(guard),
+                    (Some(_), None) => return Err(AcquireError::StoreUnavailable),
                 };
-                Ok(Ok((decisions.overall, spends.iter().zip(&decisions.parts).map(charge).collect())))
+                Ok(Ok((decisions.overall, taken)))
             }
-            Reason::Limited => Ok(Err(overall.retry_after().unwrap_or_default())),
+            Reason::Limited => Ok(Err(Wait {
+                time: overall.retry_after().unwrap_or_default(),
+                may_end_earlier: overall.limit().is_in_flight(),
+            })),
             Reason::Banned => Err(AcquireError::Banned { retry_after: overall.retry_after() }),
             Reason::Impossible => {
                 let spend = &spends[overall.part().min(spends.len() - 1)];
@@ -359,11 +473,34 @@ async fn refund<S: Store + Clone + 'static>(permit: Permit<S>) {
     }
 }
 
+/// The charges of a call.
+fn charges(spends: &[OwnedSpend], decisions: &Decisions, is_shared: bool) -> Vec<PolicyCharge> {
+    let charge = |(spend, decision): (&OwnedSpend, &Decision)| PolicyCharge {
+        policy: spend.policy.clone(),
+        cost: spend.cost,
+        at: decision.charged_at(),
+        is_degraded: is_shared && decision.is_degraded(),
+    };
+    spends.iter().zip(&decisions.parts).map(charge).collect()
+}
+
 /// Sleeps until the call may fit, unless that is after the deadline.
-async fn sleep(refunded: Notified<'_>, wait: Duration, deadline: Option<Instant>) -> Result<(), AcquireError> {
-    let until = Instant::now() + wait;
-    if deadline.is_some_and(|deadline| until > deadline) {
-        return Err(AcquireError::TooLate { retry_after: wait });
+async fn sleep(
+    refunded: Notified<'_>,
+    wait: Wait,
+    deadline: Option<Instant>,
+    is_shared: bool,
+) -> Result<(), AcquireError> {
+    let now = Instant::now();
+    let mut until = now + wait.time;
+    if let Some(deadline) = deadline.filter(|deadline| until > *deadline) {
+        if !wait.may_end_earlier || now >= deadline {
+            return Err(AcquireError::TooLate { retry_after: wait.time });
+        }
+        until = deadline;
+    }
+    if wait.may_end_earlier && is_shared {
+        until = until.min(now + ASK_AGAIN);
     }
     tokio::select! {
         () = time::sleep_until(until) => {}

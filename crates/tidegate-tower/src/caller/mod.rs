@@ -3,7 +3,8 @@
 //! A [`Budget`] is a quota for calls, by one policy or several, in this process or in a shared store.
 //! [`acquire`](Budget::acquire) queues until a call fits, and returns a [`Permit`] for it. If the server's response
 //! requests a wait, [`Permit::apply_response`] pauses the key, for all callers that share the budget. If the cost is
-//! known only after the call, reserve an estimate and [settle](Permit::settle) it.
+//! known only after the call, acquire an estimate and [settle](Permit::settle) it. To give the units back if the call fails or
+//! the process dies, or to limit the number of calls at once, [reserve](Budget::reserve) it and [commit](HeldCall::commit).
 //!
 //! ```
 //! use std::time::Duration;
@@ -30,6 +31,7 @@
 mod budget;
 mod call;
 mod fair_queue;
+mod held_call;
 mod layer;
 mod pauses;
 mod permit;
@@ -38,6 +40,7 @@ mod server_wait;
 
 pub use budget::{AcquireError, Budget};
 pub use call::{Call, Operation};
+pub use held_call::HeldCall;
 pub use layer::{BudgetLayer, BudgetService, CallError, HttpResponse};
 pub use permit::{Permit, SettleError};
 pub use server_wait::wait_from_headers;

@@ -6,10 +6,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use parking_lot::Mutex;
-use tidegate::{Algorithm, Burst, Cost, FailSafe, Key, Limit, Op, Policy, Reason, Store};
+use tidegate::{Algorithm, Burst, Cost, FailSafe, Key, Limit, Op, Policy, Reason, ReservationBounds, Store};
 use tokio::time::Instant;
 
-use super::reservation::{OwnedSpend, reserve};
+use super::reservation::{OwnedSpend, charge};
 
 /// The longest pause: 10^12 microseconds, the maximum cost.
 pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(1_000_000);
@@ -56,7 +56,11 @@ pub(crate) fn policy(of: &Policy) -> Policy {
     let name = format!("pause.{}", &name[..name.len().min(120)]);
     let policy = || {
         let limit = Limit::new(1_000_000, Duration::from_secs(1)).ok()?;
-        Some(Policy::new(&name, [limit]).ok()?.with_algorithm(Algorithm::Gcra(Some(Burst::new(1).ok()?))))
+        // A hold of a call has a part for the pause, so the pause allows every hold.
+        let bounds = ReservationBounds::default().with_max_hold(Duration::from_secs(24 * 3600)).ok()?;
+        let bounds = bounds.with_max_reservations(10_000).ok()?;
+        let policy = Policy::new(&name, [limit]).ok()?.with_reservation_bounds(bounds);
+        Some(policy.with_algorithm(Algorithm::Gcra(Some(Burst::new(1).ok()?))))
     };
     policy().unwrap_or_else(|| unreachable!("the name, the limit and the burst are valid"))
 }
@@ -70,7 +74,7 @@ where
         let known = store.decide(Op::Peek, policy, key, Cost::ONE).await.retry_after().unwrap_or_default();
         let Some((missing, up_to)) = missing(policy, wait.min(MAX_PAUSE), known) else { return };
         let spend = OwnedSpend { policy: up_to, key: key.clone().into_owned(), cost: missing };
-        match reserve(store, vec![spend]).await {
+        match charge(store, vec![spend]).await {
             // Another process has extended the pause meanwhile.
             Ok(decisions) if decisions.overall.reason() == Reason::Limited => {}
             _ => return,

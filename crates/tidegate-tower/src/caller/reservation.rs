@@ -1,6 +1,8 @@
-//! [`reserve`]: charges several policies at once. A caller that stops waiting leaves no charge.
+//! [`charge`] and [`hold`]: charge or reserve under several policies at once. A caller that stops waiting leaves nothing.
 
-use tidegate::{Cost, Decisions, FailSafe, Key, Op, Policy, Spend, Store};
+use tidegate::{
+    Cost, Decisions, FailSafe, GuardedAll, Hold, HoldGuard, Key, Op, Policy, Spend, Store, StoreError, now_or_never,
+};
 use tokio::runtime::Handle;
 
 use super::budget::AcquireError;
@@ -20,7 +22,7 @@ impl OwnedSpend {
 }
 
 /// Spends all of `spends` if all fit. If the future is dropped before it is ready, the charges are given back.
-pub(crate) async fn reserve<S>(store: &FailSafe<S>, spends: Vec<OwnedSpend>) -> Result<Decisions, AcquireError>
+pub(crate) async fn charge<S>(store: &FailSafe<S>, spends: Vec<OwnedSpend>) -> Result<Decisions, AcquireError>
 where
     S: Store + Clone + 'static,
 {
@@ -37,6 +39,32 @@ where
         Ok(unclaimed) => unclaimed?.decisions.take().ok_or(AcquireError::StoreUnavailable),
         // The runtime is shutting down.
         Err(_) => Err(AcquireError::StoreUnavailable),
+    }
+}
+
+/// Reserves all of `spends` if all fit. If the future is dropped before it is ready, the hold is released.
+pub(crate) async fn hold<S>(
+    store: &FailSafe<S>,
+    spends: Vec<OwnedSpend>,
+    hold: Hold,
+) -> Result<(Decisions, Option<HoldGuard<FailSafe<S>>>), AcquireError>
+where
+    S: Store + Clone + 'static,
+{
+    let is_immediate = store.store().is_immediate();
+    let store = store.clone();
+    let reserving = async move { HoldGuard::reserve_all(store, &OwnedSpend::borrow_all(&spends), hold).await };
+    let reserved = if is_immediate {
+        now_or_never(reserving)
+    } else {
+        // A separate task completes even if the caller stops waiting. Then its guard is dropped.
+        tokio::spawn(reserving).await.ok()
+    };
+    match reserved {
+        Some(Ok(GuardedAll { decisions, guard, .. })) => Ok((decisions, guard)),
+        Some(Err(StoreError::Reservation(error))) => Err(error.into()),
+        // The runtime is shutting down.
+        _ => Err(AcquireError::StoreUnavailable),
     }
 }
 

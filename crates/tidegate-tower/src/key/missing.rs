@@ -1,6 +1,6 @@
 //! [`OnMissingKey`]: what happens to a request without a key. [`CountError`]: why a request can't be counted.
 
-use tidegate::{Key, KeyError, SpendError};
+use tidegate::{Key, KeyError, ReservationError, SpendError};
 
 use super::{AddressText, ExtractError, KeyExtractor};
 use crate::head::{NoClientAddress, RequestHead};
@@ -37,12 +37,31 @@ pub(crate) enum CountError {
     /// The rules that apply to the request can't be one decision.
     #[error(transparent)]
     Spend(SpendError),
+    /// The request can't be reserved.
+    #[error(transparent)]
+    Reservation(ReservationError),
+    /// The runtime ended while the store decided.
+    #[error("the server is shutting down")]
+    ShuttingDown,
 }
 
 impl CountError {
     /// Whether the server is misconfigured. The client gets no details then.
     pub(crate) fn is_internal(&self) -> bool {
-        matches!(self, Self::Extract(ExtractError::NoClientAddress(_)) | Self::UnknownTier | Self::Spend(_))
+        match self {
+            Self::Extract(error) => matches!(error, ExtractError::NoClientAddress(_)),
+            Self::Missing(_) | Self::Unidentified => false,
+            Self::UnknownTier | Self::Spend(_) | Self::Reservation(_) | Self::ShuttingDown => true,
+        }
+    }
+}
+
+impl From<ReservationError> for CountError {
+    fn from(error: ReservationError) -> Self {
+        match error {
+            ReservationError::Spend(error) => Self::Spend(error),
+            error => Self::Reservation(error),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use http_body_util::{
     BodyExt as _, Full,
     combinators::{BoxBody, UnsyncBoxBody},
 };
+use tidegate::now_or_never;
 
 /// A body type that can contain a denial. The layer keeps the body type of the service and boxes nothing.
 ///
@@ -23,12 +24,12 @@ pub trait ResponseBody: Body<Data = Bytes> + Sized {
     /// A body with these bytes.
     fn from_bytes(bytes: Bytes) -> Self;
 
-    /// Counts the bytes of the body while they are sent.
+    /// Counts the bytes of the body while they are sent. The body keeps the counter until it is dropped.
     #[must_use]
     fn with_counter(self, counter: ByteCounter) -> Self;
 }
 
-/// Counts the bytes of a body. When it is dropped, it reports the sum.
+/// Counts the bytes of a body. When it is dropped, it reports the sum, and the request ends.
 pub struct ByteCounter {
     bytes: u64,
     report: Option<Box<dyn FnOnce(u64) + Send + Sync>>,
@@ -63,10 +64,24 @@ impl ResponseBody for Full<Bytes> {
         Self::new(bytes)
     }
 
-    fn with_counter(self, mut counter: ByteCounter) -> Self {
-        // All bytes are known already.
-        counter.bytes = self.size_hint().exact().unwrap_or(0);
-        self
+    fn with_counter(mut self, mut counter: ByteCounter) -> Self {
+        let Some(Some(Ok(frame))) = now_or_never(self.frame()) else { return self };
+        counter.count(&frame);
+        let bytes = frame.into_data().unwrap_or_default();
+        // The counter is dropped with the bytes, when they have been sent.
+        Self::new(Bytes::from_owner(CountedBytes { bytes, _counter: counter }))
+    }
+}
+
+/// Bytes, and the counter that lives as long as they do.
+struct CountedBytes {
+    bytes: Bytes,
+    _counter: ByteCounter,
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

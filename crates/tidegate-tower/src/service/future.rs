@@ -11,15 +11,14 @@ use http::{Request, Response};
 use tidegate::{Op, Store};
 use tower_service::Service;
 
-use super::{Shared, settlement};
+use super::{Shared, reserve::reserve_in_task, settlement};
 use crate::{
-    decision::{PolicySpend, RequestDecision, ResponseUpdate},
+    decision::{PolicySpend, RequestDecision, ResponseUpdate, Settling},
     headers::Draft10Headers,
+    hold::BoxFuture,
     key::CountError,
     response::body::ResponseBody,
 };
-
-pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 pin_project_lite::pin_project! {
     /// The response of a [`RateLimit`](crate::RateLimit).
@@ -39,9 +38,9 @@ pin_project_lite::pin_project! {
         Deciding { deciding: BoxFuture<Result<RequestDecision, CountError>>, call: Option<Box<(Request<B>, I)>>, shared: Arc<Shared<S>> },
         /// The service responds, and the response gets headers that are known already, or none.
         Responding { #[pin] inner: F, quota: Option<Draft10Headers> },
-        /// The service responds. The response may correct charges. Then it gets headers.
-        Correcting { #[pin] inner: F, shared: Arc<Shared<S>>, update: Option<ResponseUpdate> },
-        /// The store corrects charges. Then the response gets headers.
+        /// The service responds. The response may settle the request. Then it gets headers.
+        Awaiting { #[pin] inner: F, shared: Arc<Shared<S>>, pending: Option<(ResponseUpdate, Settling)> },
+        /// The store settles the request. Then the response gets headers.
         Settling { settling: BoxFuture<ResponseUpdate>, outcome: Option<Result<Response<R>, E>>, shared: Arc<Shared<S>> },
         /// The response is ready.
         Ready { response: Option<Response<R>> },
@@ -83,7 +82,7 @@ where
         mut request: Request<B>,
         inner: &mut I,
     ) -> Self {
-        let Shared { limits, store } = &**shared;
+        let Shared { limits, store, .. } = &**shared;
         let clock = store.store().clock();
         let decided = match decided {
             Ok(decided) => decided,
@@ -98,15 +97,20 @@ where
         if limits.inserts_decision {
             request.extensions_mut().insert(decided.decision);
         }
-        let update = decided.update;
-        if update.is_empty() {
-            return Self::unchanged(inner.call(request));
+        let RequestDecision { update, mut settling, .. } = decided;
+        if settling.is_nothing() {
+            if update.reported.is_none() {
+                return Self::unchanged(inner.call(request));
+            }
+            if let Some(quota) = limits.early_headers(&update, clock) {
+                return Self { state: State::Responding { inner: inner.call(request), quota: Some(quota) } };
+            }
         }
-        let state = match limits.early_headers(&update, clock) {
-            Some(quota) => State::Responding { inner: inner.call(request), quota: Some(quota) },
-            None => State::Correcting { inner: inner.call(request), shared: Arc::clone(shared), update: Some(update) },
-        };
-        Self { state }
+        if let Settling::Hold(hold) = &mut settling {
+            hold.begin();
+        }
+        let (inner, shared) = (inner.call(request), Arc::clone(shared));
+        Self { state: State::Awaiting { inner, shared, pending: Some((update, settling)) } }
     }
 }
 
@@ -114,7 +118,10 @@ async fn decide<S: Store + Clone + 'static>(
     shared: Arc<Shared<S>>,
     spends: Vec<PolicySpend<'static>>,
 ) -> Result<RequestDecision, CountError> {
-    let Shared { limits, store } = &*shared;
+    if shared.limits.reserves(&spends) {
+        return reserve_in_task(shared, spends).await;
+    }
+    let Shared { limits, store, .. } = &*shared;
     if let [spend] = &*spends {
         let decision = store.decide(Op::Check, &limits.tier(spend.policy).policy, &spend.key, spend.cost).await;
         return Ok(limits.decided(spend, decision));
@@ -151,11 +158,11 @@ where
                     let (request, mut inner) = *take(call);
                     Self::decided(shared, decided, request, &mut inner).state
                 }
-                StateProjection::Correcting { inner, shared, update } => {
+                StateProjection::Awaiting { inner, shared, pending } => {
                     let outcome = ready!(inner.poll(cx));
-                    let mut update = take(update);
-                    let (outcome, corrections) = settlement::corrections(shared, &mut update, outcome);
-                    match settlement::start(shared, update, corrections) {
+                    let (update, settling) = take(pending);
+                    let (outcome, settled) = settlement::settle(shared, settling, update, outcome);
+                    match settled {
                         Ok(update) => return Poll::Ready(with_headers(shared, &update, outcome)),
                         Err(settling) => {
                             State::Settling { settling, outcome: Some(outcome), shared: Arc::clone(shared) }

@@ -2,24 +2,30 @@
 //!
 //! If the store is immediate, the service decides when it is called, with a key that it borrows from the request. It
 //! then allocates nothing for a request that one rule admits. Otherwise the decision is a boxed future, and the request
-//! waits for it. [`future`] handles the request after the decision. [`settlement`] corrects charges by the response.
+//! waits for it. [`future`] handles the request after the decision. [`mod@reserve`] decides requests that are reserved.
+//! [`settlement`] settles a request by its response.
 
 mod future;
+mod reserve;
 mod settlement;
 
 use std::{
     mem,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     task::{Context, Poll},
 };
 
 pub use future::ResponseFuture;
 use http::{Request, Response};
-use tidegate::{FailSafe, Limiter, Op, Store, StoreError};
+use tidegate::{FailSafe, Limiter, Op, ReservationId, Store, StoreError, now_or_never};
 use tower_service::Service;
 
 use crate::{
     decision::PolicySpend,
+    hold::renewals::Renewals,
     key::CountError,
     limits::{RequestLimits, RequestPlan},
     response::body::ResponseBody,
@@ -42,6 +48,7 @@ pub struct RateLimit<I, S = Arc<Limiter>> {
 pub(crate) struct Shared<S> {
     pub(crate) limits: RequestLimits,
     pub(crate) store: FailSafe<S>,
+    pub(crate) renewals: Renewals,
 }
 
 impl<I, B, R, S> Service<Request<B>> for RateLimit<I, S>
@@ -62,7 +69,7 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Shared { limits, store } = &*self.shared;
+        let Shared { limits, store, .. } = &*self.shared;
         let head = limits.head(&request);
         if limits.skips(&head) {
             return ResponseFuture::unchanged(self.inner.call(request));
@@ -70,6 +77,11 @@ where
         let head = head.with_warnings(&limits.warnings);
         let decided = match limits.plan(&head) {
             Ok(RequestPlan::Admit) => return ResponseFuture::unchanged(self.inner.call(request)),
+            Ok(RequestPlan::Reserve(spends)) if store.store().is_immediate() => {
+                now_or_never(reserve::reserve(&self.shared, &spends))
+                    .ok_or_else(|| spends.into_iter().map(PolicySpend::into_owned).collect())
+            }
+            Ok(RequestPlan::Reserve(spends)) => Err(spends.into_iter().map(PolicySpend::into_owned).collect()),
             Ok(RequestPlan::DecideOne(spend)) => {
                 let policy = &limits.tier(spend.policy).policy;
                 store
@@ -98,15 +110,50 @@ where
 
 /// Logs an error of the store, at most once a second.
 pub(crate) fn log_error(error: &StoreError) {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    static UNLOGGED: AtomicU64 = AtomicU64::new(0);
-    use std::sync::atomic::Ordering::Relaxed;
-    let now = tidegate::Clock::process().now().as_micros();
-    let next = NEXT.load(Relaxed);
-    if now >= next && NEXT.compare_exchange(next, now + 1_000_000, Relaxed, Relaxed).is_ok() {
-        let unlogged = UNLOGGED.swap(0, Relaxed);
+    static TIMES: LogTimes = LogTimes::new();
+    if let Some(unlogged) = TIMES.next() {
         tracing::warn!(cause = error.cause(), unlogged, "a decision was made without the store: {error}");
-    } else {
-        UNLOGGED.fetch_add(1, Relaxed);
+    }
+}
+
+/// Logs a hold that ended before its request, at most once a second.
+pub(crate) fn log_unknown_hold(id: &ReservationId) {
+    static TIMES: LogTimes = LogTimes::new();
+    // A request that was admitted without the store has no hold.
+    if id.is_never_granted() {
+        return;
+    }
+    if let Some(unlogged) = TIMES.next() {
+        let policy = id.policy_name().unwrap_or("limits without a name");
+        tracing::warn!(
+            policy,
+            unlogged,
+            "the hold of a request ended before its response was sent, so its final cost is not counted: the store could \
+             not renew it, or the key was reset"
+        );
+    }
+}
+
+/// Allows one log line a second, and counts the others.
+struct LogTimes {
+    next: AtomicU64,
+    unlogged: AtomicU64,
+}
+
+impl LogTimes {
+    const fn new() -> Self {
+        Self { next: AtomicU64::new(0), unlogged: AtomicU64::new(0) }
+    }
+
+    /// The number of lines that were not logged since the last one; `None` if this line is not logged.
+    fn next(&self) -> Option<u64> {
+        let now = tidegate::Clock::process().now().as_micros();
+        let next = self.next.load(Relaxed);
+        if now >= next && self.next.compare_exchange(next, now + 1_000_000, Relaxed, Relaxed).is_ok() {
+            Some(self.unlogged.swap(0, Relaxed))
+        } else {
+            self.unlogged.fetch_add(1, Relaxed);
+            None
+        }
     }
 }

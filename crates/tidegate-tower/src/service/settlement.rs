@@ -1,73 +1,132 @@
-//! Corrects charges by the response: gives units back, or charges more.
+//! Settles a request by its response: commits its hold, or corrects its charges.
+//!
+//! The final cost of each rule comes from the response (`final_cost`), in the same way for a hold and for a charge. A hold
+//! is committed with the final costs of all rules at once. A charge is corrected by itself: units are given back, or more
+//! are charged.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use http::Response;
 use tidegate::{Decision, Op, Store, now_or_never};
 use tokio::runtime::Handle;
 
-use super::{Shared, future::BoxFuture};
+use super::Shared;
 use crate::{
-    decision::{Correction, PendingCharge, ResponseUpdate},
+    decision::{PendingCharge, ResponseUpdate, Settling},
+    final_cost::FinalCost,
     head::ResponseHead,
+    hold::{BoxFuture, OpenHold},
     response::body::{ByteCounter, ResponseBody},
+    rule::clamped_cost,
 };
 
-/// Charges, and how to correct each of them.
-pub(super) type Corrections = Vec<(PendingCharge, Correction)>;
+/// The update of a response, at once if it is known.
+pub(super) type Settled = Result<ResponseUpdate, BoxFuture<ResponseUpdate>>;
 
-/// The corrections that a response requires. A response of unknown size gets a body that counts its bytes and corrects
-/// the charge when it has been sent.
-pub(super) fn corrections<R, E, S>(
+/// Settles a request by the outcome of its service. If a part of it is settled when the body has been sent, the response
+/// gets a body that does so.
+pub(super) fn settle<R, E, S>(
     shared: &Arc<Shared<S>>,
-    update: &mut ResponseUpdate,
+    settling: Settling,
+    update: ResponseUpdate,
+    outcome: Result<Response<R>, E>,
+) -> (Result<Response<R>, E>, Settled)
+where
+    R: ResponseBody,
+    S: Store + Clone + 'static,
+{
+    match settling {
+        Settling::Charges(charges) => correct_charges(shared, charges, update, outcome),
+        Settling::Hold(hold) => commit_hold(shared, *hold, update, outcome),
+    }
+}
+
+fn commit_hold<R, E, S>(
+    shared: &Arc<Shared<S>>,
+    mut hold: OpenHold,
+    mut update: ResponseUpdate,
+    outcome: Result<Response<R>, E>,
+) -> (Result<Response<R>, E>, Settled)
+where
+    R: ResponseBody,
+    S: Store + Clone + 'static,
+{
+    let limits = &shared.limits;
+    let costs: Vec<FinalCost> = match &outcome {
+        Ok(response) => {
+            let response = ResponseHead::new(response);
+            hold.policies().iter().map(|policy| FinalCost::of_response(limits, *policy, &response)).collect()
+        }
+        Err(_) => hold.policies().iter().map(|_| FinalCost::of_error(limits)).collect(),
+    };
+    hold.settle(&costs, 0);
+    let is_late = hold.is_in_flight() || costs.iter().any(FinalCost::is_late);
+    let outcome = match outcome {
+        Ok(response) if is_late => {
+            let counter = ByteCounter::new(move |bytes| {
+                hold.settle(&costs, bytes);
+                drop(hold);
+            });
+            return (Ok(response.map(|body| body.with_counter(counter))), Ok(update));
+        }
+        outcome => outcome,
+    };
+    let policies: Box<[_]> = hold.policies().into();
+    let shared = Arc::clone(shared);
+    let is_immediate = shared.store.store().is_immediate();
+    let commit = hold.commit();
+    let settled = async move {
+        if let Some(settled) = commit.await {
+            shared.limits.report_settled(&mut update, &policies, &settled.decision);
+        }
+        update
+    };
+    let settled: BoxFuture<ResponseUpdate> = Box::pin(settled);
+    (outcome, if is_immediate { Ok(now_or_never(settled).unwrap_or_default()) } else { Err(settled) })
+}
+
+fn correct_charges<R, E, S>(
+    shared: &Arc<Shared<S>>,
+    charges: Vec<PendingCharge>,
+    update: ResponseUpdate,
     mut outcome: Result<Response<R>, E>,
-) -> (Result<Response<R>, E>, Corrections)
+) -> (Result<Response<R>, E>, Settled)
 where
     R: ResponseBody,
     S: Store + Clone + 'static,
 {
     let mut corrections = Vec::new();
-    for charge in mem::take(&mut update.charges) {
-        let correction = match &outcome {
-            Ok(response) => charge.correction(&shared.limits, &ResponseHead::new(response)),
-            Err(_) => shared.limits.refund_if.as_ref().map(|_| Correction::Refund(charge.spend.cost)),
+    for charge in charges {
+        let cost = match &outcome {
+            Ok(response) => FinalCost::of_response(&shared.limits, charge.spend.policy, &ResponseHead::new(response)),
+            Err(_) => FinalCost::of_error(&shared.limits),
         };
-        match correction {
-            None => {}
-            Some(Correction::CountBytes(unit)) => {
-                let counter = byte_counter(Arc::clone(shared), charge, unit);
-                outcome = outcome.map(|response| response.map(|body| body.with_counter(counter)));
-            }
-            Some(correction) => corrections.push((charge, correction)),
+        if cost.is_late() {
+            let counter = late_correction(Arc::clone(shared), charge, cost);
+            outcome = outcome.map(|response| response.map(|body| body.with_counter(counter)));
+        } else if let Some(units) = cost.units(0) {
+            corrections.push((charge, units));
         }
     }
-    (outcome, corrections)
-}
-
-/// Carries out corrections: at once if the store is immediate, otherwise by the returned future.
-pub(super) fn start<S: Store + Clone + 'static>(
-    shared: &Arc<Shared<S>>,
-    update: ResponseUpdate,
-    corrections: Corrections,
-) -> Result<ResponseUpdate, BoxFuture<ResponseUpdate>> {
     if corrections.is_empty() {
-        return Ok(update);
+        return (outcome, Ok(update));
     }
-    let settling = settle(Arc::clone(shared), update, corrections);
-    if shared.store.store().is_immediate() {
-        return Ok(now_or_never(settling).unwrap_or_default());
-    }
-    Err(Box::pin(settling))
+    let correcting = correct_all(Arc::clone(shared), update, corrections);
+    let settled = if shared.store.store().is_immediate() {
+        Ok(now_or_never(correcting).unwrap_or_default())
+    } else {
+        Err(Box::pin(correcting) as BoxFuture<_>)
+    };
+    (outcome, settled)
 }
 
-async fn settle<S: Store + Clone + 'static>(
+async fn correct_all<S: Store + Clone + 'static>(
     shared: Arc<Shared<S>>,
     mut update: ResponseUpdate,
-    corrections: Corrections,
+    corrections: Vec<(PendingCharge, u64)>,
 ) -> ResponseUpdate {
-    for (charge, correction) in corrections {
-        if let Some(charged) = correct(&shared, &charge, correction).await {
+    for (charge, units) in corrections {
+        if let Some(charged) = correct(&shared, &charge, units).await {
             shared.limits.report_charge(&mut update, charge.spend.policy, &charged);
         }
     }
@@ -76,11 +135,15 @@ async fn settle<S: Store + Clone + 'static>(
 
 /// Corrects a charge when the body has been sent. Dropping a body can't wait, so a separate task calls a store that is
 /// not immediate.
-fn byte_counter<S: Store + Clone + 'static>(shared: Arc<Shared<S>>, charge: PendingCharge, unit: u64) -> ByteCounter {
+fn late_correction<S: Store + Clone + 'static>(
+    shared: Arc<Shared<S>>,
+    charge: PendingCharge,
+    cost: FinalCost,
+) -> ByteCounter {
     let runtime = if shared.store.store().is_immediate() { None } else { Some(Handle::current()) };
     ByteCounter::new(move |bytes| {
-        let Some(correction) = charge.correction_to(bytes.div_ceil(unit)) else { return };
-        let correct = async move { correct(&shared, &charge, correction).await };
+        let Some(units) = cost.units(bytes) else { return };
+        let correct = async move { correct(&shared, &charge, units).await };
         match runtime {
             None => drop(now_or_never(correct)),
             Some(runtime) => drop(runtime.spawn(correct)),
@@ -88,20 +151,20 @@ fn byte_counter<S: Store + Clone + 'static>(shared: Arc<Shared<S>>, charge: Pend
     })
 }
 
-/// Corrects a charge. Returns the decision if more was charged.
-async fn correct<S: Store>(shared: &Shared<S>, charge: &PendingCharge, correction: Correction) -> Option<Decision> {
-    let Shared { limits, store } = shared;
+/// Makes the cost of a charge `units`. Returns the decision if more was charged.
+async fn correct<S: Store>(shared: &Shared<S>, charge: &PendingCharge, units: u64) -> Option<Decision> {
+    let Shared { limits, store, .. } = shared;
     let (policy, key) = (&limits.tier(charge.spend.policy).policy, &charge.spend.key);
-    match correction {
-        // The store failed, and this process was charged. The store has nothing to give back.
-        Correction::Refund(_) if charge.is_degraded && store.store().is_shared() => None,
-        Correction::Refund(cost) => {
-            if let Err(error) = store.store().refund(policy, key, cost, charge.at).await {
-                tracing::warn!("the store did not refund {} units: {error}", cost.get());
-            }
-            None
-        }
-        Correction::Charge(cost) => Some(store.decide(Op::Charge, policy, key, cost).await),
-        Correction::CountBytes(_) => None,
+    let charged = charge.spend.cost.get();
+    if units > charged {
+        return Some(store.decide(Op::Charge, policy, key, clamped_cost(units - charged)).await);
     }
+    // If the store failed, this process was charged. The store has nothing to give back.
+    if units < charged && !(charge.is_degraded && store.store().is_shared()) {
+        let cost = clamped_cost(charged - units);
+        if let Err(error) = store.store().refund(policy, key, cost, charge.at).await {
+            tracing::warn!("the store did not refund {} units: {error}", cost.get());
+        }
+    }
+    None
 }

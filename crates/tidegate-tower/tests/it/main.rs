@@ -3,14 +3,17 @@
 mod after_response;
 mod bodies;
 mod caller;
+mod deferred_store;
 mod denials;
 mod grpc;
 mod headers;
+mod in_flight;
 mod in_redis;
 mod keys;
 mod overrides;
 mod plain_hyper;
 mod readiness;
+mod reserved;
 mod rules;
 mod test_server;
 mod warnings;

@@ -80,6 +80,12 @@ impl PolicySource for Vec<Policy> {
     }
 }
 
+impl<P: PolicySource + ?Sized> PolicySource for &P {
+    fn find(&self, name: &str) -> Option<&Policy> {
+        (**self).find(name)
+    }
+}
+
 impl ReservationId {
     /// The id of a reservation under `policy`: for authors of stores. `nonce` is random, and `place` is where the store
     /// finds the state, sealed: at most 20 bytes.

@@ -4,15 +4,18 @@
 //! admit requests by itself for a short time.
 //!
 //! - [`id`]: the id of a reservation
+//! - [`guard`]: a hold of async code, which releases itself when it is dropped
 //! - [`open`]: the open reservations of one key, and their ends
 //! - [`forecast`]: the units in use at a later time, when reservations have ended
 
 pub(crate) mod forecast;
+mod guard;
 pub(crate) mod id;
 pub(crate) mod open;
 
 use std::{fmt, str::FromStr, time::Duration};
 
+pub use guard::{Guarded, GuardedAll, HoldGuard, HoldStore};
 pub use id::{PolicySource, ReservationId};
 
 use crate::{

@@ -62,6 +62,8 @@ trait DynStore: Send + Sync {
         actual: &'a [u64],
         policies: &'a dyn PolicySource,
     ) -> Answer<'a, Settled>;
+    fn release<'a>(&'a self, id: &'a ReservationId, policies: &'a dyn PolicySource) -> Answer<'a, Settled>;
+    fn release_detached(&self, id: &ReservationId, policies: &[Policy]);
     fn renew<'a>(&'a self, id: &'a ReservationId, ttl: Duration, policies: &'a dyn PolicySource)
     -> Answer<'a, Settled>;
     fn lease<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, lease: &'a Lease) -> Answer<'a, Leased>;
@@ -139,6 +141,14 @@ impl<S: Store> DynStore for S {
         policies: &'a dyn PolicySource,
     ) -> Answer<'a, Settled> {
         Box::pin(Store::commit(self, id, actual, policies))
+    }
+
+    fn release<'a>(&'a self, id: &'a ReservationId, policies: &'a dyn PolicySource) -> Answer<'a, Settled> {
+        Box::pin(Store::release(self, id, policies))
+    }
+
+    fn release_detached(&self, id: &ReservationId, policies: &[Policy]) {
+        Store::release_detached(self, id, policies);
     }
 
     fn renew<'a>(

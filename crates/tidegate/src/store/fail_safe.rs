@@ -167,6 +167,17 @@ impl<S: Store> FailSafe<S> {
         self.commit(id, &[0], policies).await
     }
 
+    /// Sends a release and does not wait for the answer: see [`Store::release_detached`].
+    pub fn release_detached(&self, id: &ReservationId, policies: &[Policy]) {
+        if let Some(fallback) = self.failures.fallback.get() {
+            let released = fallback.commit(id, &[0], &policies);
+            if released.is_ok_and(|settled| settled.known) {
+                return;
+            }
+        }
+        self.store.release_detached(id, policies);
+    }
+
     /// Renews a hold: see [`Store::renew`].
     ///
     /// # Errors

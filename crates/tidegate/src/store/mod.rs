@@ -167,6 +167,15 @@ pub trait Store: Send + Sync {
         self.commit(id, &[0], policies)
     }
 
+    /// Sends a [`release`](Self::release) and does not wait for the answer: for a guard that is dropped.
+    ///
+    /// `policies` has the policies of all requests of the reservation. The default polls a release once, which is enough for
+    /// an [immediate](Self::is_immediate) store. Any other store must send the release in the background. If it can't be
+    /// sent, the hold ends by itself.
+    fn release_detached(&self, id: &ReservationId, policies: &[Policy]) {
+        drop(now_or_never(self.release(id, &policies)));
+    }
+
     /// Sets the end of an open hold to `ttl` from now.
     fn renew(
         &self,
@@ -346,6 +355,18 @@ macro_rules! forward_other_operations {
             policies: &dyn PolicySource,
         ) -> Result<Settled, StoreError> {
             $store.commit(id, actual, policies).await
+        }
+
+        async fn release(
+            &$self,
+            id: &ReservationId,
+            policies: &dyn PolicySource,
+        ) -> Result<Settled, StoreError> {
+            $store.release(id, policies).await
+        }
+
+        fn release_detached(&$self, id: &ReservationId, policies: &[Policy]) {
+            $store.release_detached(id, policies);
         }
 
         async fn renew(

@@ -5,6 +5,7 @@
 //! - `capacity`, `floods`: more keys and shapes than there is room for
 //! - `fail_safe`: a store that gives no answer or a wrong one
 //! - `guide`: the test that the guide of the crate shows
+//! - `hold_guard`: holds of async code
 //! - `key_state`: the state of one key, for stores outside the library
 //! - `operations`: peek, charge, refund, reset and inspect
 //! - `overrides`, `override_storage`: overrides of single keys, and how the store keeps them
@@ -21,6 +22,7 @@ mod conformance;
 mod fail_safe;
 mod floods;
 mod guide;
+mod hold_guard;
 mod key_state;
 mod operations;
 mod override_storage;

@@ -4,6 +4,7 @@ mod cancelling;
 mod layer;
 mod pausing;
 mod random_callers;
+mod reserving;
 mod server_wait;
 mod settling;
 mod shared;
