@@ -69,7 +69,7 @@ async fn an_operation_that_the_store_lacks_is_not_implemented() {
         &server,
         "POST",
         "/v1/override",
-        "{\"policy\":\"api\",\"key\":\"alice\",\"kind\":\"ban\",\"for_good\":true}",
+        "{\"policy\":\"api\",\"key\":\"alice\",\"kind\":\"ban\",\"permanent\":true}",
     )
     .await;
     assert!(answer.starts_with("HTTP/1.1 501 ") && answer.contains("no set_override"), "{answer}");
