@@ -4,7 +4,7 @@
 import { assert, check, assertNoComplaints, devices, inspectKey, open, openOn, request, run, traffic, verifyView, URL_ } from "./browser.mjs";
 
 const OVERRIDES = [
-  { key: "partner", kind: "limits", limits: ["500/1h", "5000/1d"], for_good: true, note: "agreed with support until the new contract" },
+  { key: "partner", kind: "limits", limits: ["500/1h", "5000/1d"], permanent: true, note: "agreed with support until the new contract" },
   { key: ["acme", "/v1/export"], kind: "ban", for: "2h" },
   { key: "a-very-long-key-".repeat(12), kind: "exempt", for: "30d", note: "monitoring" },
 ];
