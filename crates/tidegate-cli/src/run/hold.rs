@@ -155,9 +155,10 @@ fn take_again(arguments: &RunArguments, ttl_ms: u64) -> Renewal {
 
 /// Closes the hold. A repeated request is harmless, so it is sent again if there is no answer.
 fn end(arguments: &RunArguments, id: &str) -> Result<(), String> {
-    let request = match arguments.spend {
-        true => ApiRequest::post("/v1/commit", json!({ "reservation": id, "actual": arguments.cost.unwrap_or(1) })),
-        false => ApiRequest::post("/v1/release", json!({ "reservation": id })),
+    let request = if arguments.spend {
+        ApiRequest::post("/v1/commit", json!({ "reservation": id, "actual": arguments.cost.unwrap_or(1) }))
+    } else {
+        ApiRequest::post("/v1/release", json!({ "reservation": id }))
     };
     let once = || match exchange(&request, &arguments.target) {
         Ok((200, _)) => Ok(()),

@@ -115,8 +115,8 @@ fn a_lease_is_not_committed_and_a_hold_is_not_settled() {
     assert!(client.call(&format!("TG.SETTLE {lease} 11")).error().contains("at most its units"));
     let other_key = json!({ "policy": "tokens", "key": "other", "asked": 1, "ttl_ms": 1, "settle": { "reservation": lease, "spent": 0 } });
     refused(&service, "/v1/lease", &other_key, 400, "settle", "another policy or key");
-    let least = json!({ "policy": "tokens", "key": "k", "asked": 1, "least": 2, "ttl_ms": 1 });
-    refused(&service, "/v1/lease", &least, 400, "least", "must not exceed");
+    let too_few = json!({ "policy": "tokens", "key": "k", "asked": 1, "least": 2, "ttl_ms": 1 });
+    refused(&service, "/v1/lease", &too_few, 400, "least", "must not exceed");
     assert!(client.call("TG.LEASE tokens k 1 1 LEAST 2").error().contains("must not exceed"));
 }
 
