@@ -63,7 +63,7 @@ impl Hold {
         match body["reservation"].as_str() {
             Some(id) => {
                 if body["degraded"] == true {
-                    print_error("the store does not answer: the command runs without a limit of all nodes");
+                    print_error("the store does not answer: other nodes do not see this run");
                 }
                 self.id = Some(id.to_owned());
                 Ok(Place::Taken)
