@@ -63,7 +63,7 @@ impl Hold {
         match body["reservation"].as_str() {
             Some(id) => {
                 if body["degraded"] == true {
-                    print_error("the store does not answer: the command runs without a limit of all nodes");
+                    print_error("the store does not answer: other nodes do not see this run");
                 }
                 self.id = Some(id.to_owned());
                 Ok(Place::Taken)
@@ -155,9 +155,10 @@ fn take_again(arguments: &RunArguments, ttl_ms: u64) -> Renewal {
 
 /// Closes the hold. A repeated request is harmless, so it is sent again if there is no answer.
 fn end(arguments: &RunArguments, id: &str) -> Result<(), String> {
-    let request = match arguments.spend {
-        true => ApiRequest::post("/v1/commit", json!({ "reservation": id, "actual": arguments.cost.unwrap_or(1) })),
-        false => ApiRequest::post("/v1/release", json!({ "reservation": id })),
+    let request = if arguments.spend {
+        ApiRequest::post("/v1/commit", json!({ "reservation": id, "actual": arguments.cost.unwrap_or(1) }))
+    } else {
+        ApiRequest::post("/v1/release", json!({ "reservation": id }))
     };
     let once = || match exchange(&request, &arguments.target) {
         Ok((200, _)) => Ok(()),

@@ -232,3 +232,24 @@ fn the_place_of_a_killed_process_is_free_after_the_ttl() {
     assert_eq!(service.spawn(&["--wait", "10m"], &["true"]).finish(), (Some(0), String::new()));
     assert_eq!(killed.finish().0, None);
 }
+
+#[test]
+#[ignore = "the Redis store has no reservations yet"]
+fn run_needs_no_service_with_a_redis() {
+    let redis = tidegate_testbed::Server::start();
+    let (url, path) = (redis.url(), file("run-direct", CONFIG));
+    let target = ["--store", url.as_str(), "--config", path.to_str().expect("text"), "--policy", "jobs"];
+    let run = |command: &[&str]| {
+        let options = ["run", "--key", "import"];
+        exit_and_output(&[&options[..], &target[..], &["--"], command].concat())
+    };
+    assert_eq!(run(&["echo", "it runs"]), (Some(0), "it runs\n".to_owned()));
+    let reserve = [&["reserve", "import", "--ttl", "1m"][..], &target[..]].concat();
+    let (code, output) = exit_and_output(&reserve);
+    assert_eq!(code, Some(0), "{output}");
+    let id = output.lines().last().expect("an id");
+    assert_eq!(run(&["true"]).0, Some(1));
+    let release = [&["release", id][..], &target[..4]].concat();
+    assert_eq!(exit_and_output(&release).0, Some(0));
+    assert_eq!(run(&["true"]).0, Some(0));
+}

@@ -70,6 +70,7 @@ impl Service {
         let (event, before) = event_of(by.rule());
         let limits = match by.rule() {
             OverrideRule::Limits(limits) => {
+                refuse_in_flight(&configured.policy, limits)?;
                 let limits = limits.limits().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 format!(": {limits}")
             }
@@ -131,6 +132,20 @@ impl Service {
         let by = actor.address.map_or_else(|| "this process".to_owned(), |address| address.to_string());
         tracing::info!(target: AUDIT, policy, key, by, note = change.note, "{} a key{}", change.before, change.after);
         self.observer.key_changed(event, self.now_ms(), actor, change);
+    }
+}
+
+/// Refuses a limit on open holds for a policy whose requests are checked: it would count none of them.
+fn refuse_in_flight(policy: &Policy, other: &Policy) -> Result<(), Refusal> {
+    match other.limits().iter().find(|limit| limit.is_in_flight()) {
+        Some(limit) if !policy.has_in_flight_limit() => {
+            let message = format!(
+                "`{limit}` counts open holds, but the policy has no such limit, so its requests need no hold: use limits with a \
+                 window"
+            );
+            Err(Refusal::malformed("limits", message))
+        }
+        _ => Ok(()),
     }
 }
 

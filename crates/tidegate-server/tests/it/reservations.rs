@@ -7,7 +7,7 @@ use tidegate::{Limiter, ManualClock, Timestamp};
 
 use crate::{
     http::client::{Response, get, post, request},
-    resp::client::{Client, Reply},
+    resp::client::{Client, Reply, command},
     running::Running,
 };
 
@@ -121,7 +121,7 @@ fn a_renewed_hold_ends_later_and_a_released_one_gives_everything_back() {
 }
 
 #[test]
-fn open_holds_never_exceed_an_in_flight_limit_on_all_transports_together() {
+fn open_holds_never_exceed_an_in_flight_limit_over_http_and_resp_together() {
     let (service, clock) = service_with_clock();
     let mut client = Client::connect3(service.resp);
     let over_http = || post(service.http, "/v1/reserve", &json!({ "policy": "jobs", "key": "k", "ttl_ms": 30_000 }));
@@ -297,6 +297,58 @@ fn assert_concurrent_calls_stay_within_the_tokens(store: &str) {
 #[test]
 fn fifty_concurrent_calls_never_spend_more_than_the_tokens_in_memory() {
     assert_concurrent_calls_stay_within_the_tokens("memory");
+}
+
+#[test]
+#[ignore = "the Redis store has no reservations yet"]
+fn fifty_concurrent_calls_never_spend_more_than_the_tokens_through_redis() {
+    let redis = tidegate_testbed::Server::start();
+    assert_concurrent_calls_stay_within_the_tokens(&redis.url());
+}
+
+#[test]
+fn pipelines_and_transactions_reserve_and_commit_in_order() {
+    let (service, _) = service_with_clock();
+    let mut client = Client::connect(service.resp);
+    let reserve = command(["TG.RESERVE", "tokens", "k", "10", "60000"]);
+    client.send(&reserve.repeat(12));
+    let answers: Vec<Reply> = (0..12).map(|_| client.read()).collect();
+    let ids: Vec<String> = answers.iter().filter_map(granted).collect();
+    assert_eq!(ids.len(), 10, "{answers:?}");
+    let commits: Vec<u8> = ids.iter().flat_map(|id| command(["TG.COMMIT", id, "1"])).collect();
+    client.send(&commits.repeat(2));
+    let known: Vec<Reply> = (0..20).map(|_| client.read()).collect();
+    assert_eq!(known, [vec![Reply::Int(1); 10], vec![Reply::Int(0); 10]].concat(), "each hold is settled once");
+    assert_eq!(used(&service, "tokens", "k"), 10);
+    for (words, reply) in [("MULTI", "OK"), ("TG.RESERVE tokens k 5 1000", "QUEUED"), ("TG.CHECK tokens k", "QUEUED")] {
+        assert_eq!(client.call(words), Reply::Simple(reply.to_owned()));
+    }
+    let Reply::List(done) = client.call("EXEC") else { panic!("a list") };
+    assert_eq!((done.len(), done[1].numbers()[2]), (2, 84));
+    let id = granted(&done[0]).expect("it fits");
+    assert_eq!(client.call(&format!("TG.RELEASE {id}")), Reply::Int(1));
+    assert_eq!(used(&service, "tokens", "k"), 11);
+}
+
+/// The id in a reply to TG.RESERVE, if it was granted.
+fn granted(reply: &Reply) -> Option<String> {
+    let Reply::List(items) = reply else { panic!("not a list: {reply:?}") };
+    (items[0] == Reply::Int(1)).then(|| items[6].text())
+}
+
+#[test]
+fn clients_learn_the_arguments_of_the_commands() {
+    let (service, _) = service_with_clock();
+    let mut client = Client::connect(service.resp);
+    let Reply::List(commands) = client.call("COMMAND INFO TG.RESERVE TG.COMMIT TG.SETTLE") else { panic!("a list") };
+    for (command, name, arity, key) in [(0, "tg.reserve", -5, 2), (1, "tg.commit", -3, 0), (2, "tg.settle", -3, 0)] {
+        let Reply::List(details) = &commands[command] else { panic!("{commands:?}") };
+        assert_eq!((&details[0], &details[1], &details[3]), (&Reply::bulk(name), &Reply::Int(arity), &Reply::Int(key)));
+        let Reply::List(flags) = &details[2] else { panic!("{details:?}") };
+        assert!(flags.contains(&Reply::Simple("write".to_owned())), "{name}: {flags:?}");
+    }
+    let docs = client.call("COMMAND DOCS tg.lease").field("tg.lease").field("summary").text();
+    assert!(docs.ends_with("TG.LEASE policy key asked ttl_ms [LEAST n] [SETTLE id spent] [FULL]"), "{docs}");
 }
 
 #[test]

@@ -120,7 +120,7 @@ export function keyView(context, address) {
       heading.replaceChildren(h("bdi", { class: "key whole" }, visible(label)), h("span", { class: "soft under" }, ` under ${visible(shown.policy)}`));
     }
     if (dashboard.catalogue.size > 0) showAddress(shown);
-    setText(sentence, summaryText(shown));
+    setText(sentence, summaryText(shown).trim());
     drawOverride(shown.override);
     panels.limits.draw(shown);
     panels.reservations.draw(shown);
@@ -134,7 +134,9 @@ export function keyView(context, address) {
 
   function summaryText(shown) {
     const isShadow = shown.mode === "shadow";
-    const by = `The algorithm is ${visible(shown.algorithm)}.${isShadow ? " A shadow policy denies nothing." : ""}`;
+    // Limits on open holds need no algorithm.
+    const algorithm = shown.limits.some(({ window_us: window }) => window > 0) ? `The algorithm is ${visible(shown.algorithm)}.` : "";
+    const by = `${algorithm}${isShadow ? " A shadow policy denies nothing." : ""}`.trim();
     if (shown.override?.kind === "ban") return `Ban ${untilText(shown.override.until_ms)}: every request ${isShadow ? "would be" : "is"} denied. ${by}`;
     if (shown.override?.kind === "exempt") return `Exemption ${untilText(shown.override.until_ms)}: no request is denied. ${by}`;
     if (!shown.found || shown.limits.length === 0) return `No traffic: no unit of this key is in use. ${by}`;

@@ -4,7 +4,7 @@
 import { h, set, setText, ago, hiddenCaption, panel, table } from "./dom.js";
 import { clockTime, count, plural, wait } from "./format.js";
 
-const LISTED = 100;
+const LISTED = 20;
 
 /** The most that the service lists. */
 const REPORTED = 1000;

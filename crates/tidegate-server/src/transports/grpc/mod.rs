@@ -29,19 +29,18 @@ pub(crate) fn router(context: &Context) -> axum::Router {
     let health = HealthServer::new(health::Health::new(context.stop.clone())).max_decoding_message_size(max_message);
     // Older tools use the reflection service under its earlier name.
     let (reflection, earlier) = (reflection().build_v1(), reflection().build_v1alpha());
-    let context = Arc::new(context.clone());
-    let routes = axum::Router::new()
+    let calls = axum::Router::new()
         .route(call::METHOD, any(call::should_rate_limit))
         .route(&kuadrant_method("CheckRateLimit"), any(call::check_rate_limit))
         .route(&kuadrant_method("Report"), any(call::report))
         .route(&kuadrant_method("Reserve"), any(call::reserve))
         .route(&kuadrant_method("Commit"), any(call::commit))
-        .with_state(context);
+        .with_state(Arc::new(context.clone()));
     let router = Routes::new(health)
         .add_service(reflection.expect("the descriptors are valid").max_decoding_message_size(max_message))
         .add_service(earlier.expect("the descriptors are valid").max_decoding_message_size(max_message))
         .into_axum_router()
-        .merge(routes);
+        .merge(calls);
     guard::only_grpc(router)
 }
 

@@ -19,7 +19,14 @@ use utoipa::{
 };
 
 use super::{admin, decide, forward, overrides, problem::Problem, reservations, status};
-use crate::{context::Context, service::KeyText, transports::decision_body::DecisionBody};
+use crate::{
+    context::Context,
+    service::KeyText,
+    transports::{
+        decision_body::DecisionBody,
+        reservation_body::{LeaseBody, ReservationBody},
+    },
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -30,7 +37,7 @@ use crate::{context::Context, service::KeyText, transports::decision_body::Decis
         overrides::set, overrides::remove, overrides::list,
         status::policies, status::healthz, status::readyz, status::metrics, document,
     ),
-    components(schemas(DecisionBody, Problem, BannedOrProblem)),
+    components(schemas(DecisionBody, ReservationBody, LeaseBody, Problem, BannedOrProblem)),
     tags(
         (name = "decisions", description = "Decisions"),
         (name = "reservations", description = "Holds until the actual cost is known, and leases of nodes"),

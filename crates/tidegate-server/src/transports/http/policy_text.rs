@@ -15,9 +15,10 @@ pub(super) fn describe(policy: &Policy) -> String {
         Mode::Shadow => "In shadow mode, requests beyond the limit are allowed and counted as would-be denials.",
         _ => "Requests beyond the limit are denied.",
     };
-    let accuracy = match policy.limits().iter().all(Limit::is_in_flight) {
-        true => "Requests reserve their units until they are done.".to_owned(),
-        false => accuracy(policy.algorithm()),
+    let accuracy = if policy.limits().iter().all(Limit::is_in_flight) {
+        "Requests reserve their units until they are done.".to_owned()
+    } else {
+        accuracy(policy.algorithm())
     };
     format!("{all}. {accuracy} {mode} {}", on_failure(policy.on_store_failure()))
 }

@@ -84,11 +84,11 @@ impl JsonObject for LeaseInput<'_> {
 impl LeaseInput<'_> {
     /// Returns the key and the lease.
     pub(super) fn lease(&self) -> Result<(Key<'_>, Lease), Refusal> {
-        let units = |field, units| Cost::new(units).map_err(|error| Refusal::malformed(field, error));
-        let asked = units("asked", self.asked)?;
+        let cost = |field, units| Cost::new(units).map_err(|error| Refusal::malformed(field, error));
+        let asked = cost("asked", self.asked)?;
         let lease = Lease::new(asked, Duration::from_millis(self.ttl_ms));
         let lease = match self.least {
-            Some(least) => lease.least(units("least", least)?),
+            Some(units) => lease.least(cost("least", units)?),
             None => lease,
         };
         let lease = match &self.settle {

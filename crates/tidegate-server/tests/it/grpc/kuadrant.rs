@@ -2,6 +2,7 @@
 
 use prost::Message;
 use prost_types::Duration;
+use serde_json::json;
 use tonic::{Code as StatusCode, Request, Status};
 
 use super::{
@@ -12,7 +13,10 @@ use super::{
     },
     refund, request,
 };
-use crate::http::client::get;
+use crate::{
+    http::client::{get, post},
+    resp::client::{Client, Reply},
+};
 
 const CONFIG: &str = r#"
 [policies.tokens]
@@ -149,6 +153,25 @@ fn the_descriptors_of_a_reservation_are_one_hold() {
         Some(false),
         "hits are not used"
     );
+}
+
+#[test]
+fn a_reservation_is_the_same_hold_over_all_transports() {
+    let client = GrpcClient::start(CONFIG);
+    let (http, mut resp) = (client.running.http, Client::connect(client.running.resp));
+    let alice = [team("alice")];
+    let ids: Vec<String> = (0..2).filter_map(|_| reserve(&client, &alice, 40)).collect();
+    let body = json!({ "policy": "tokens", "key": ["team", "alice"], "cost": 20, "ttl_ms": 1_000 });
+    let answer = post(http, "/v1/reserve", &body);
+    assert_eq!((answer.status, &answer.json()["used"]), (200, &json!(100)));
+    assert_eq!(post(http, "/v1/reserve", &body).status, 429);
+    assert_eq!(reserve(&client, &alice, 1), None);
+    let over_http = post(http, "/v1/commit", &json!({ "reservation": ids[0], "actual": 1 })).json();
+    assert_eq!((&over_http["known"], &over_http["used"]), (&json!(true), &json!(61)));
+    assert_eq!(resp.call(&format!("TG.COMMIT {} 2", ids[1])), Reply::Int(1));
+    let id = answer.json()["reservation"].as_str().expect("an id").to_owned();
+    assert!(commit(&client, &alice, &id, 3));
+    assert_eq!(client.used("tokens", &["team", "alice"]), [6]);
 }
 
 #[test]

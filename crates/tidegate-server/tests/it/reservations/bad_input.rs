@@ -115,8 +115,8 @@ fn a_lease_is_not_committed_and_a_hold_is_not_settled() {
     assert!(client.call(&format!("TG.SETTLE {lease} 11")).error().contains("at most its units"));
     let other_key = json!({ "policy": "tokens", "key": "other", "asked": 1, "ttl_ms": 1, "settle": { "reservation": lease, "spent": 0 } });
     refused(&service, "/v1/lease", &other_key, 400, "settle", "another policy or key");
-    let least = json!({ "policy": "tokens", "key": "k", "asked": 1, "least": 2, "ttl_ms": 1 });
-    refused(&service, "/v1/lease", &least, 400, "least", "must not exceed");
+    let too_few = json!({ "policy": "tokens", "key": "k", "asked": 1, "least": 2, "ttl_ms": 1 });
+    refused(&service, "/v1/lease", &too_few, 400, "least", "must not exceed");
     assert!(client.call("TG.LEASE tokens k 1 1 LEAST 2").error().contains("must not exceed"));
 }
 
@@ -254,4 +254,16 @@ fn an_id_of_a_policy_that_has_changed_still_works_and_one_of_a_removed_policy_is
         refused(&service, path, &body, 404, "reservation", gone);
     }
     assert_eq!(client.call(&format!("TG.COMMIT {second} 10")).error(), format!("ERR {gone}"));
+}
+
+#[test]
+fn an_override_counts_open_holds_only_if_the_policy_does() {
+    let (service, _) = service_with_clock();
+    let other = |policy: &str, limit: &str| json!({ "policy": policy, "key": "k", "kind": "limits", "limits": [limit], "for_good": true });
+    refused(&service, "/v1/override", &other("tokens", "1/inflight"), 400, "limits", "use limits with a window");
+    assert_eq!(post(service.http, "/v1/override", &other("jobs", "1/inflight")).status, 200);
+    let reserve = json!({ "policy": "jobs", "key": "k", "ttl_ms": 1_000 });
+    let (first, second) = (post(service.http, "/v1/reserve", &reserve), post(service.http, "/v1/reserve", &reserve));
+    assert_eq!((first.status, second.status), (200, 429));
+    assert_eq!(second.json()["limit"], "1/inflight");
 }
