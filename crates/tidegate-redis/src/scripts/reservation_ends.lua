@@ -190,8 +190,10 @@ local function log_falls_to(limit, newest, open, level, at)
     local expires = expires_at[k]
     if expires > start then
       given_back = given_back + units[k]
-      if not units_at[expires] then expiries[#expiries + 1] = expires end
-      units_at[expires] = (units_at[expires] or 0) + units[k]
+      if expires < finish then
+        if not units_at[expires] then expiries[#expiries + 1] = expires end
+        units_at[expires] = (units_at[expires] or 0) + units[k]
+      end
     end
   end
   table.sort(expiries)
