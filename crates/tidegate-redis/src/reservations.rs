@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use tidegate::{
-    Cost, Decision, Hold, Key, Lease, Leased, Mode, Op, Policy, PolicySource, ReservationError, ReservationId, Reserved,
-    ReservedAll, Settled, Spend, StoreError, external_store,
+    Cost, Decision, Hold, Key, Lease, Leased, Mode, Op, Policy, PolicySource, ReservationError, ReservationId,
+    Reserved, ReservedAll, Settled, Spend, StoreError, external_store,
 };
 
 use crate::{
@@ -158,10 +158,8 @@ pub(crate) async fn reserve_all(
     hold: Hold,
 ) -> Result<ReservedAll, StoreError> {
     let (distinct, part_of) = external_store::distinct(spends)?;
-    let ttls: Vec<u64> = distinct
-        .iter()
-        .map(|spend| external_store::hold_ttl_us(spend.policy, hold.ttl()))
-        .collect::<Result<_, _>>()?;
+    let ttls: Vec<u64> =
+        distinct.iter().map(|spend| external_store::hold_ttl_us(spend.policy, hold.ttl())).collect::<Result<_, _>>()?;
     let nonce = nonce();
     let subjects: Vec<Subject> = distinct.iter().map(|spend| KeyNames::subject(spend.key)).collect();
     let secret = store.secret(distinct[0].policy).await;
@@ -472,7 +470,10 @@ async fn change_parts(
         let mut parts = Vec::new();
         for (id, policy, number) in &distinct {
             let payload = change(Scope::Part, id.nonce(), *number);
-            parts.push(Part { policy, request: store.request_of(&open(&secret, id, policy)?, policy, Cost::ONE, &payload) });
+            parts.push(Part {
+                policy,
+                request: store.request_of(&open(&secret, id, policy)?, policy, Cost::ONE, &payload),
+            });
         }
         let found = ask_parts(store, kind, &parts).await?;
         settled = Some(found);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tidegate::{Algorithm, Cost, Hold, Key, Policy, Store as _};
 use tidegate_redis::RedisStore;
-use tidegate_testbed::Server;
+use tidegate_testbed::{Server, Wire};
 
 const ROUNDS: usize = 11;
 
@@ -18,6 +18,15 @@ fn policy(name: &str, algorithm: Algorithm) -> Policy {
 async fn reserve(store: &RedisStore, policy: &Policy, key: &Key<'_>, ttl: Duration) -> tidegate::ReservationId {
     let reserved = store.reserve(policy, key, Cost::ONE, Hold::new(ttl)).await.expect("redis answers");
     reserved.id.expect("it fits")
+}
+
+/// Microseconds that Redis has spent in the script.
+fn script_time(wire: &mut Wire) -> f64 {
+    let reply = wire.command(["INFO", "commandstats"]);
+    let text = reply.as_str_lossy().into_owned();
+    let line = text.lines().find(|line| line.starts_with("cmdstat_evalsha:")).expect("the script was called");
+    let usec = line.split(',').find_map(|field| field.strip_prefix("usec=")).expect("its time");
+    usec.parse().expect("a number")
 }
 
 /// The time of `checks` checks, `at_once` of which are under way.
@@ -41,6 +50,7 @@ async fn figures_of_a_check_with_a_hundred_open_holds() {
     let server = Server::start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(60)).connect().expect("a store");
     store.ready().await;
+    let mut wire = server.wire();
     let key = |name: &str| Key::new(name).expect("a key").into_owned();
     let (without, with) = (key("without"), key("with"));
     for (name, algorithm) in
@@ -51,15 +61,19 @@ async fn figures_of_a_check_with_a_hundred_open_holds() {
             reserve(&store, &policy, &with, Duration::from_secs(3600)).await;
         }
         for (at_once, total) in [(1, 3000), (64, 32000)] {
-            let mut ratios = Vec::new();
-            let mut each = Vec::new();
+            let (mut ratios, mut in_script, mut each) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
+                let before = script_time(&mut wire);
                 let plain = checks(&store, &policy, &without, total, at_once).await.as_secs_f64();
+                let between = script_time(&mut wire);
                 let held = checks(&store, &policy, &with, total, at_once).await.as_secs_f64();
+                let after = script_time(&mut wire);
                 ratios.push(held / plain);
-                each.push(held / total as f64 * 1e6);
+                in_script.push((after - between) / (between - before));
+                each.push((after - between) / total as f64);
             }
-            println!("{name}, {at_once} at once: {:.1} us, ratio {:.3}", median(each), median(ratios));
+            let (ratio, in_script, each) = (median(ratios), median(in_script), median(each));
+            println!("{name}, {at_once} at once: ratio {ratio:.3}; in the script {each:.1} us, ratio {in_script:.3}");
         }
     }
 }

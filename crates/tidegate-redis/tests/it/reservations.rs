@@ -56,9 +56,11 @@ async fn used(store: &RedisStore, policy: &Policy, key: &Key<'_>) -> u64 {
 async fn a_key_can_have_a_thousand_open_holds_that_all_end_at_once() {
     let server = Server::start();
     let store = store_of(&server).await;
+    // The first reservation reads the secret of the ids. Later ones are granted in the order of their requests.
+    reserve(&store, &policy("first", &["1/1s"]), &key("first"), 1, Duration::from_secs(1)).await.id.expect("it fits");
     let buckets = Algorithm::SlidingBuckets(Buckets::new(10).expect("in range"));
     for algorithm in ALGORITHMS.into_iter().chain([buckets]) {
-        let policy = policy("thousand", &["5000/1h", "3000/inflight"]).with_algorithm(algorithm);
+        let policy = policy("thousand", &["5000/1d", "3000/inflight"]).with_algorithm(algorithm);
         let key = key(&format!("{algorithm:?}"));
         // A thousand grants, a microsecond apart, that all end 10 seconds after the first one.
         let granted = join_all((0..1000).map(async |i| {
@@ -71,12 +73,14 @@ async fn a_key_can_have_a_thousand_open_holds_that_all_end_at_once() {
         assert_eq!(one_more.decision.retry_after(), Some(Duration::from_micros(9_999_000)), "{algorithm:?}");
         let shown = at(&store, 9_999_999).inspect(&policy, &key).await.expect("redis answers").expect("a state");
         assert_eq!((shown.reservations.len(), shown.limits[0].used, shown.limits[1].used), (1000, 3000, 3000));
+        // A debt has drained meanwhile, so less of it is given back.
+        let left = if algorithm == Algorithm::Gcra(None) { 579 } else { 0 };
         // All of them end at once, and another thousand fits.
         let after = reserve(&at(&store, 10_000_000), &policy, &key, 3000, Duration::from_secs(1)).await;
         assert_eq!(after.decision.reason(), Reason::Allowed, "{algorithm:?}");
         let shown = at(&store, 10_000_000).inspect(&policy, &key).await.expect("redis answers").expect("a state");
         assert_eq!((shown.reservations.len(), shown.limits[1].used), (1, 3000), "{algorithm:?}");
-        assert_eq!(shown.limits[0].used, 3000, "{algorithm:?}");
+        assert_eq!(shown.limits[0].used, left + 3000, "{algorithm:?}");
     }
 }
 

@@ -34,7 +34,8 @@ impl ReplyLoser {
         thread::spawn(move || {
             for client in listener.incoming() {
                 let (Ok(client), Ok(server)) = (client, TcpStream::connect(&target)) else { return };
-                let (to_server, to_client) = (server.try_clone().expect("a socket"), client.try_clone().expect("a socket"));
+                let (to_server, to_client) =
+                    (server.try_clone().expect("a socket"), client.try_clone().expect("a socket"));
                 let armed = Arc::clone(&is_armed);
                 thread::spawn(move || forward(client, to_server, || false));
                 thread::spawn(move || forward(server, to_client, || armed.swap(false, SeqCst)));
