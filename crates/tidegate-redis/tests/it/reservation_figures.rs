@@ -1,5 +1,6 @@
 //! Figures of reservations. They are not asserted: `cargo test --release -p tidegate-redis --test it -- --ignored
 //! --nocapture figures`.
+#![expect(clippy::disallowed_methods, reason = "it measures real time")]
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ fn script_time(wire: &mut Wire) -> f64 {
 }
 
 /// The time of `checks` checks, `at_once` of which are under way.
-async fn checks(store: &RedisStore, policy: &Policy, key: &Key<'_>, checks: usize, at_once: usize) -> Duration {
+async fn checks(store: &RedisStore, policy: &Policy, key: &Key<'_>, checks: u32, at_once: u32) -> Duration {
     let began = Instant::now();
     for _ in 0..checks / at_once {
         let decisions = join_all((0..at_once).map(|_| store.check(policy, key, Cost::ONE))).await;
@@ -70,7 +71,7 @@ async fn figures_of_a_check_with_a_hundred_open_holds() {
                 let after = script_time(&mut wire);
                 ratios.push(held / plain);
                 in_script.push((after - between) / (between - before));
-                each.push((after - between) / total as f64);
+                each.push((after - between) / f64::from(total));
             }
             let (ratio, in_script, each) = (median(ratios), median(in_script), median(each));
             println!("{name}, {at_once} at once: ratio {ratio:.3}; in the script {each:.1} us, ratio {in_script:.3}");

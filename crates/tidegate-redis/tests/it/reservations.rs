@@ -93,8 +93,8 @@ async fn units_that_are_never_settled_come_back_at_the_end() {
         let (released, spent) = (key(&format!("released {algorithm:?}")), key(&format!("spent {algorithm:?}")));
         let hold = Hold::new(Duration::from_secs(10));
         for (key, hold) in [(&released, hold), (&spent, hold.spent_at_end())] {
-            let held = at(&store, 0).reserve(&policy, key, cost(8), hold).await.expect("redis answers");
-            let id = held.id.expect("it fits");
+            let reserved = at(&store, 0).reserve(&policy, key, cost(8), hold).await.expect("redis answers");
+            let id = reserved.id.expect("it fits");
             let before = at(&store, 9_999_999).inspect(&policy, key).await.expect("redis answers").expect("a state");
             assert_eq!(before.limits.iter().map(|limit| limit.used).collect::<Vec<_>>(), [8, 8], "{algorithm:?}");
             let after = at(&store, 10_000_000).inspect(&policy, key).await.expect("redis answers").expect("a state");

@@ -34,8 +34,8 @@ async fn reserve_and_settle_as_one(store: &RedisStore) {
     requests.push(Spend { policy: &narrow, key: &tenant, cost: cost(2) });
     // The same policy and key again.
     requests.push(Spend { policy: &wide, key: &users[3], cost: cost(1) });
-    let hold = Hold::new(MINUTE);
-    let held = store.reserve_all(&requests, hold).await.expect("well-formed");
+    let minute = Hold::new(MINUTE);
+    let held = store.reserve_all(&requests, minute).await.expect("well-formed");
     assert_eq!(held.decisions.overall.reason(), Reason::Allowed);
     let id = held.id.expect("it fits").to_string().parse().expect("an id");
     let mut expected = vec![7; 12];
@@ -43,7 +43,7 @@ async fn reserve_and_settle_as_one(store: &RedisStore) {
     assert_eq!(all_used(store, &wide, &users).await, expected);
 
     // The tenant has no room for another one, so nothing is held.
-    let denied = store.reserve_all(&requests, hold).await.expect("well-formed");
+    let denied = store.reserve_all(&requests, minute).await.expect("well-formed");
     assert_eq!((denied.decisions.overall.reason(), denied.id), (Reason::Limited, None));
     assert_eq!(denied.decisions.overall.part(), 12);
     assert_eq!(all_used(store, &wide, &users).await, expected, "given back");
