@@ -63,11 +63,13 @@ async fn a_key_can_have_a_thousand_open_holds_that_all_end_at_once() {
         let policy = policy("thousand", &["5000/1d", "3000/inflight"]).with_algorithm(algorithm);
         let key = key(&format!("{algorithm:?}"));
         // A thousand grants, a microsecond apart, that all end 10 seconds after the first one.
-        let granted = join_all((0..1000).map(async |i| {
-            let ttl = Duration::from_micros(10_000_000 - i);
-            reserve(&at(&store, i), &policy, &key, 3, ttl).await.decision.reason()
-        }));
-        assert_eq!(granted.await, [Reason::Allowed; 1000], "{algorithm:?}");
+        for first in (0..1000).step_by(100) {
+            let granted = join_all((first..first + 100).map(async |i| {
+                let ttl = Duration::from_micros(10_000_000 - i);
+                reserve(&at(&store, i), &policy, &key, 3, ttl).await.decision.reason()
+            }));
+            assert_eq!(granted.await, [Reason::Allowed; 100], "{algorithm:?}");
+        }
         let one_more = reserve(&at(&store, 1000), &policy, &key, 1, Duration::from_secs(1)).await;
         assert_eq!((one_more.decision.reason(), one_more.id), (Reason::Limited, None), "{algorithm:?}");
         assert_eq!(one_more.decision.retry_after(), Some(Duration::from_micros(9_999_000)), "{algorithm:?}");
