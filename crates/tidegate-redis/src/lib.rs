@@ -19,8 +19,6 @@ mod pending_request;
 mod replicas;
 mod reply;
 mod report;
-mod reservation_id;
-mod reservation_requests;
 mod reservations;
 mod response_times;
 mod router;

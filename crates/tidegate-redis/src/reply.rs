@@ -163,7 +163,9 @@ pub(crate) enum ChangeReply<'a> {
         key: KeyReply<'a>,
     },
     /// More was spent of the lease than its units. Nothing was done.
-    SpentTooMuch { units: u64 },
+    SpentTooMuch {
+        units: u64,
+    },
     /// The reservation has several requests, whose ids these are. Nothing was done.
     Parts(&'a [u8]),
 }

@@ -18,7 +18,7 @@ use crate::{
     key_name::{KeyName, KeyNames},
     node::{Node, NodeContext},
     pending_request::{GroupReply, PendingRequest},
-    reservation_id::Secrets,
+    reservations::id::Secrets,
     router::Router,
     script::Source,
     settings::Settings,

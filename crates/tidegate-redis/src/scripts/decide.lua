@@ -14,6 +14,8 @@ local replies, answered, groups, group_at, key_index, length = { pack('>I7', now
 local current_policy, kind, n, window, buckets, drain, shadow, capacity, prefix, number_format, state_size = 0
 local time_width, unit_width, size, time, unit, record, time_room, unit_room = 0, 0
 local hash_logs, general
+-- For keys of counters and debts that were found to be hashes: the error of GET.
+local hash_keys
 -- The values of the keys. Several keys are read at once, because a read for each costs more than its decision. False
 -- is a missing key or one that is not a string; `SET … NX` distinguishes them. Nil is a key that has not been read.
 local values = {}
@@ -64,7 +66,9 @@ while group_at <= length do
       reply = nil
     elseif number_format then
       local s = values[key_index]
-      if is_repeated or s == nil or (not s and (op == PEEK or cost > capacity)) then s = try('GET', key) end
+      if is_repeated or s == nil or (not s and (op == PEEK or cost > capacity)) then
+        s = hash_keys and hash_keys[key] or try('GET', key)
+      end
       local is_hash
       repeat
         is_hash = false
@@ -79,6 +83,8 @@ while group_at <= length do
           if type(header) == 'string' and slice(header, 1, 2) == 'T\2' and string.byte(header, AT_STATE) == 0 then
             local has_override, count, leases, _, _, ends, _, _, newest_hold = unpack(SUMS, header, 3)
             if has_override % 2 + leases == 0 and ends > now and (count > 0 or now - newest_hold < RESERVED_FOR) then
+              hash_keys = hash_keys or {}
+              hash_keys[key] = s
               s, sums, first_end = slice(header, AT_STATE + 1), slice(header, 1, AT_STATE - 1), ends
             end
           end

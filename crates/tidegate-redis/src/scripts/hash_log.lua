@@ -42,14 +42,14 @@ local PAGE_NUMBER, RECORDS_BEFORE, UNITS_BEFORE, IN_USE = {}, {}, {}, {}
 -- the newest hold.
 local sums, first_end, newest_hold, held_at_newest = '', 0, 0, 0
 
--- Reads the sums of the reservations in front of a header. Returns the header; nil, if there are leases, holds that end, or
--- an override.
-local function without_sums(s, now)
+-- Reads the sums of the reservations in front of a header. Returns their length; nil, if there are leases, holds that end,
+-- or an override.
+local function read_sums(s, now)
   local has_override, count, leases, _, _, ends, _, _, hold, held = unpack('>BI4I4I7I7I7I7I6i8I7I4', s, 3)
   if has_override % 2 + leases > 0 or ends <= now or (count == 0 and now - hold >= 60000000) then return nil end
   if slice(s, 65, 65) ~= '\1' then return nil end
   sums, first_end, newest_hold, held_at_newest = slice(s, 1, 65), ends, hold, held
-  return slice(s, 66)
+  return 65
 end
 
 -- Writes the header of a log, and renews the expiry of the key if needed.
@@ -98,13 +98,15 @@ local function decide(layout, key, op, cost, now, s)
   s = s or try('HGET', key, 'h')
   sums = ''
   if s == false then return decide_new(layout, key, op, cost, now) end
-  if type(s) == 'string' and slice(s, 1, 2) == 'T\2' then
-    s = without_sums(s, now)
-    if not s then return nil end
+  if type(s) ~= 'string' then return nil end
+  local offset = 0
+  if slice(s, 1, 2) == 'T\2' then
+    offset = read_sums(s, now)
+    if not offset then return nil end
   end
-  local has_holds = sums ~= ''
-  local n, at_header = layout.n, #layout.prefix + 1
-  if type(s) ~= 'string' or slice(s, 1, at_header - 1) ~= layout.prefix then return nil end
+  local has_holds = offset > 0
+  local n, at_header = layout.n, offset + #layout.prefix + 1
+  if slice(s, offset + 1, at_header - 1) ~= layout.prefix then return nil end
   local flags, newest, expires_at, kept, shift, before, first, next_, start, hints = unpack(HEADER, s, at_header)
   if flags == 1 or shift ~= 0 or hints ~= n or newest - now > FAR_BACK then return nil end
   if has_holds and first_end <= newest then return nil end

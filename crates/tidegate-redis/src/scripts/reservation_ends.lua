@@ -128,8 +128,10 @@ end
 
 -- Returns the units that each hold gives back, and those of each lease: lists of ends, expiries and units.
 local function forecast_units(limit, open)
-  local left, ends, expiries, units, leases = {}, {}, {}, {}, {}
   local n, all = 0, all_records(open)
+  -- The retry time and the reset time of a limit need the same lists.
+  if all.limit == limit then return all.release_ends, all.expiries, all.release_units, all.leases end
+  local left, ends, expiries, units, leases = {}, {}, {}, {}, {}
   for k = 1, all.n do
     local flags = all.flags[k]
     if flags % KEEPS == LEASE then
@@ -151,6 +153,7 @@ local function forecast_units(limit, open)
       ends[n], expiries[n], units[n] = all.ends[k], expiry_of(limit, all.granted_at[k]), taken
     end
   end
+  all.limit, all.release_ends, all.expiries, all.release_units, all.leases = limit, ends, expiries, units, leases
   return ends, expiries, units, leases
 end
 
@@ -190,8 +193,10 @@ local function log_falls_to(limit, newest, open, level, at)
     local expires = expires_at[k]
     if expires > start then
       given_back = given_back + units[k]
-      if not units_at[expires] then expiries[#expiries + 1] = expires end
-      units_at[expires] = (units_at[expires] or 0) + units[k]
+      if expires < finish then
+        if not units_at[expires] then expiries[#expiries + 1] = expires end
+        units_at[expires] = (units_at[expires] or 0) + units[k]
+      end
     end
   end
   table.sort(expiries)

@@ -8,9 +8,10 @@
 --
 --   field "h"     "T", version of such keys (1), then the sums below, then the state: 0 and the bytes of a string, or 1 and
 --                 the bytes of a hash's field "h"
---     sums        1 if field "o" has an override, plus 2 if entries may have fewer units than their holds charged (1), number of reservations (4) and of leases (4), units of holds (7) and of
---                 leases (7), first end (7), last end (7), number of the next grant (6), time of the newest hold (8), units
---                 of the holds that were granted at that time and give units back (7), number of the next page (4)
+--     sums        1 if field "o" has an override, plus 2 if entries may have fewer units than their holds charged (1);
+--                 number of reservations (4) and of leases (4), units of holds (7) and of leases (7), first end (7), last
+--                 end (7), number of the next grant (6), time of the newest hold (8), units of the holds that were granted
+--                 at that time and give units back (7), number of the next page (4)
 --   field "d"     for each page: its number (4), records (4), last end (7), number of the last grant (6), units of holds (7)
 --   field "e" and the number of a page (4)
 --                 records: end (7), number of the grant (6), nonce (16), units (5), time of the grant (8), flags (1)
@@ -90,7 +91,8 @@ end
 
 local function record_at(s, k)
   local record = {}
-  record.ends, record.number, record.nonce, record.units, record.granted_at, record.flags = unpack(RECORD, s, (k - 1) * RECORD_SIZE + 1)
+  record.ends, record.number, record.nonce, record.units, record.granted_at, record.flags =
+    unpack(RECORD, s, (k - 1) * RECORD_SIZE + 1)
   record.is_lease = record.flags % KEEPS == LEASE
   record.gives_back = record.flags % HAS_OTHERS < KEEPS
   -- Whether it gives units back when it ends by itself.

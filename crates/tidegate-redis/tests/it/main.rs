@@ -24,3 +24,4 @@ mod overrides;
 mod processes;
 mod replicas;
 mod reservation_figures;
+mod reservations;

@@ -1,12 +1,13 @@
 //! Figures of reservations. They are not asserted: `cargo test --release -p tidegate-redis --test it -- --ignored
 //! --nocapture figures`.
+#![expect(clippy::disallowed_methods, reason = "it measures real time")]
 
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tidegate::{Algorithm, Cost, Hold, Key, Policy, Store as _};
 use tidegate_redis::RedisStore;
-use tidegate_testbed::Server;
+use tidegate_testbed::{Server, Wire};
 
 const ROUNDS: usize = 11;
 
@@ -20,8 +21,17 @@ async fn reserve(store: &RedisStore, policy: &Policy, key: &Key<'_>, ttl: Durati
     reserved.id.expect("it fits")
 }
 
+/// Microseconds that Redis has spent in the script.
+fn script_time(wire: &mut Wire) -> f64 {
+    let reply = wire.command(["INFO", "commandstats"]);
+    let text = reply.as_str_lossy().into_owned();
+    let line = text.lines().find(|line| line.starts_with("cmdstat_evalsha:")).expect("the script was called");
+    let usec = line.split(',').find_map(|field| field.strip_prefix("usec=")).expect("its time");
+    usec.parse().expect("a number")
+}
+
 /// The time of `checks` checks, `at_once` of which are under way.
-async fn checks(store: &RedisStore, policy: &Policy, key: &Key<'_>, checks: usize, at_once: usize) -> Duration {
+async fn checks(store: &RedisStore, policy: &Policy, key: &Key<'_>, checks: u32, at_once: u32) -> Duration {
     let began = Instant::now();
     for _ in 0..checks / at_once {
         let decisions = join_all((0..at_once).map(|_| store.check(policy, key, Cost::ONE))).await;
@@ -41,6 +51,7 @@ async fn figures_of_a_check_with_a_hundred_open_holds() {
     let server = Server::start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(60)).connect().expect("a store");
     store.ready().await;
+    let mut wire = server.wire();
     let key = |name: &str| Key::new(name).expect("a key").into_owned();
     let (without, with) = (key("without"), key("with"));
     for (name, algorithm) in
@@ -51,15 +62,19 @@ async fn figures_of_a_check_with_a_hundred_open_holds() {
             reserve(&store, &policy, &with, Duration::from_secs(3600)).await;
         }
         for (at_once, total) in [(1, 3000), (64, 32000)] {
-            let mut ratios = Vec::new();
-            let mut each = Vec::new();
+            let (mut ratios, mut in_script, mut each) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
+                let before = script_time(&mut wire);
                 let plain = checks(&store, &policy, &without, total, at_once).await.as_secs_f64();
+                let between = script_time(&mut wire);
                 let held = checks(&store, &policy, &with, total, at_once).await.as_secs_f64();
+                let after = script_time(&mut wire);
                 ratios.push(held / plain);
-                each.push(held / total as f64 * 1e6);
+                in_script.push((after - between) / (between - before));
+                each.push((after - between) / f64::from(total));
             }
-            println!("{name}, {at_once} at once: {:.1} us, ratio {:.3}", median(each), median(ratios));
+            let (ratio, in_script, each) = (median(ratios), median(in_script), median(each));
+            println!("{name}, {at_once} at once: ratio {ratio:.3}; in the script {each:.1} us, ratio {in_script:.3}");
         }
     }
 }

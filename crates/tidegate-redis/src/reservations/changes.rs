@@ -1,0 +1,222 @@
+//! Commit, renew and settle.
+
+use std::time::Duration;
+
+use tidegate::{
+    Cost, Decision, Policy, PolicySource, ReservationError, ReservationId, Settled, StoreError, external_store,
+};
+
+use super::{
+    calls_by_slot,
+    id::open,
+    requests::{Scope, change, decision_after},
+};
+use crate::{
+    error::Error,
+    key_name::Subject,
+    reply::{ChangeReply, Reader},
+    stats::count,
+    store::RedisStore,
+    wire::{Action, KeyRequest, NewKeys, ReservationStep},
+};
+
+/// An operation on the requests of a reservation.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Commit,
+    Renew,
+    Settle,
+}
+
+/// A request of a reservation, found by its id.
+struct Part<'a> {
+    policy: &'a Policy,
+    request: KeyRequest,
+}
+
+impl Change {
+    fn step(self) -> ReservationStep {
+        match self {
+            Self::Commit => ReservationStep::Commit,
+            Self::Renew => ReservationStep::Renew,
+            Self::Settle => ReservationStep::Settle,
+        }
+    }
+}
+
+/// Closes a hold: see [`Store::commit`](tidegate::Store::commit).
+pub(crate) async fn commit(
+    store: &RedisStore,
+    id: &ReservationId,
+    actual: &[u64],
+    policies: &dyn PolicySource,
+) -> Result<Settled, StoreError> {
+    for units in actual {
+        external_store::check_amount(*units)?;
+    }
+    if is_local(id) {
+        return Ok(store.inner.fallback.commit(id, actual, policies)?);
+    }
+    change_reservation(store, Change::Commit, id, actual, policies).await
+}
+
+/// Sets the end of a hold: see [`Store::renew`](tidegate::Store::renew).
+pub(crate) async fn renew(
+    store: &RedisStore,
+    id: &ReservationId,
+    ttl: Duration,
+    policies: &dyn PolicySource,
+) -> Result<Settled, StoreError> {
+    let ttl_us = external_store::hold_ttl_us(&*id.policy(policies)?, ttl)?;
+    if is_local(id) {
+        return Ok(store.inner.fallback.renew(id, ttl, policies)?);
+    }
+    change_reservation(store, Change::Renew, id, &[ttl_us], policies).await
+}
+
+/// Closes a lease: see [`Store::settle`](tidegate::Store::settle).
+pub(crate) async fn settle(
+    store: &RedisStore,
+    id: &ReservationId,
+    spent: u64,
+    policies: &dyn PolicySource,
+) -> Result<Settled, StoreError> {
+    external_store::check_amount(spent)?;
+    change_reservation(store, Change::Settle, id, &[spent], policies).await
+}
+
+/// Whether the hold was granted in this process, while Redis did not answer.
+fn is_local(id: &ReservationId) -> bool {
+    id.place().len() == LOCAL_PLACE
+}
+
+/// The number of bytes of a place in the ids of the store in memory.
+const LOCAL_PLACE: usize = 16;
+
+/// Changes a reservation. `numbers` are the units or the ttl: one number for all requests, or one for each.
+async fn change_reservation(
+    store: &RedisStore,
+    kind: Change,
+    id: &ReservationId,
+    numbers: &[u64],
+    policies: &dyn PolicySource,
+) -> Result<Settled, StoreError> {
+    let policy = id.policy(policies)?;
+    let amounts = |parts| Err(ReservationError::Amounts { given: numbers.len(), parts }.into());
+    if id.is_never_granted() {
+        return if numbers.len() == 1 { Ok(external_store::unknown_reservation(&policy)) } else { amounts(1) };
+    }
+    let mut settled = None;
+    for secret in store.secrets(&policy).await? {
+        let found = change_at(store, kind, id, &open(&secret, id, &policy)?, numbers, policies).await?;
+        let Some(found) = found else { return amounts(1) };
+        let is_known = found.known;
+        settled.get_or_insert(found);
+        if is_known {
+            return Ok(found);
+        }
+    }
+    if let Some(secret) = store.other_secret(&policy).await
+        && let Some(found) = change_at(store, kind, id, &open(&secret, id, &policy)?, numbers, policies).await?
+        && found.known
+    {
+        return Ok(found);
+    }
+    count(&store.context().counters.unknown_commits);
+    Ok(settled.unwrap_or_else(|| external_store::unknown_reservation(&policy)))
+}
+
+/// Changes a reservation whose first request is of `subject`. `None` if there are several numbers but one request.
+async fn change_at(
+    store: &RedisStore,
+    kind: Change,
+    id: &ReservationId,
+    subject: &Subject,
+    numbers: &[u64],
+    policies: &dyn PolicySource,
+) -> Result<Option<Settled>, StoreError> {
+    let policy = id.policy(policies)?;
+    let (scope, number) = match numbers {
+        [number] => (Scope::Whole, *number),
+        _ => (Scope::Show, 0),
+    };
+    let request = store.request_of(subject, &policy, Cost::ONE, &change(scope, id.nonce(), number));
+    let answer = store.ask_and_forget_denial(Action::Reservation(kind.step()), request).await?;
+    match Reader::new(answer.bytes()).change(policy.limits().len())? {
+        ChangeReply::Done { known, key } => Ok(Some(Settled::new(decision_after(&key, &policy)?, known))),
+        ChangeReply::SpentTooMuch { units } => Err(ReservationError::SpentTooMuch { spent: number, units }.into()),
+        ChangeReply::Parts([]) => Ok(None),
+        ChangeReply::Parts(others) => change_parts(store, kind, others, numbers, policies).await.map(Some),
+    }
+}
+
+/// Changes all requests of a reservation, whose ids are `others`.
+async fn change_parts(
+    store: &RedisStore,
+    kind: Change,
+    others: &[u8],
+    numbers: &[u64],
+    policies: &dyn PolicySource,
+) -> Result<Settled, StoreError> {
+    let ids = ReservationId::split(others)?;
+    if numbers.len() != 1 && numbers.len() != ids.len() {
+        return Err(ReservationError::Amounts { given: numbers.len(), parts: ids.len() }.into());
+    }
+    let policies: Vec<_> = ids.iter().map(|id| id.policy(policies)).collect::<Result<_, _>>()?;
+    let secrets = store.secrets(&policies[0]).await?;
+    // The same policy and key twice is one request of the summed cost.
+    let mut distinct: Vec<(&ReservationId, &Policy, u64)> = Vec::new();
+    for (i, (id, policy)) in ids.iter().zip(&policies).enumerate() {
+        let number = if numbers.len() == 1 { numbers[0] } else { numbers[i] };
+        match distinct.iter_mut().find(|(other, ..)| *other == id) {
+            Some((.., sum)) if matches!(kind, Change::Commit) => *sum += number,
+            Some(_) => {}
+            None => distinct.push((id, policy, number)),
+        }
+    }
+    let mut settled = None;
+    for secret in secrets {
+        let mut parts = Vec::new();
+        for (id, policy, number) in &distinct {
+            let payload = change(Scope::Part, id.nonce(), *number);
+            parts.push(Part {
+                policy,
+                request: store.request_of(&open(&secret, id, policy)?, policy, Cost::ONE, &payload),
+            });
+        }
+        let found = ask_parts(store, kind, &parts).await?;
+        settled = Some(found);
+        if found.known {
+            break;
+        }
+    }
+    settled.ok_or_else(|| Error::Garbled.into())
+}
+
+/// Changes the requests of a reservation, one slot after the other. The first request, which has the ids of the others, is
+/// the last, so that the operation can be repeated if a slot does not answer.
+async fn ask_parts(store: &RedisStore, kind: Change, parts: &[Part<'_>]) -> Result<Settled, StoreError> {
+    let mut calls = calls_by_slot(parts.iter().map(|part| &part.request), store.context().is_cluster);
+    calls.reverse();
+    let (mut decisions, mut known) = (vec![None; parts.len()], false);
+    for call in calls {
+        let requests: Vec<KeyRequest> = call.iter().map(|position| parts[*position].request.clone()).collect();
+        for request in &requests {
+            store.forget_denial(&request.name.bytes);
+        }
+        let action = Action::Reservation(kind.step());
+        let answer = store.ask_group(action, requests, NewKeys::Always, store.deadline()).await?;
+        let mut reader = Reader::new(answer.bytes());
+        for position in call {
+            let policy = parts[position].policy;
+            let ChangeReply::Done { known: was_known, key } = reader.change(policy.limits().len())? else {
+                return Err(Error::Garbled.into());
+            };
+            known |= was_known;
+            decisions[position] = Some(decision_after(&key, policy)?);
+        }
+    }
+    let decisions: Vec<Decision> = decisions.into_iter().flatten().collect();
+    let policies: Vec<&Policy> = parts.iter().map(|part| part.policy).collect();
+    Ok(Settled::new(external_store::overall(&policies, &decisions), known))
+}

@@ -1,0 +1,150 @@
+//! Several requests as one reservation.
+//!
+//! Each slot of a cluster reserves its requests at once, all or nothing. If one slot denies, the holds of the others are
+//! released; for the time of one round trip, other clients see their units in use.
+
+use futures_util::future::join_all;
+use tidegate::{Cost, Decision, Hold, Mode, Op, ReservationId, ReservedAll, Spend, StoreError, external_store};
+
+use super::{
+    calls_by_slot,
+    id::{nonce, seal},
+    requests::{Scope, change, decision_after, decision_of_reserve, reserve},
+};
+use crate::{
+    error::Error,
+    key_name::{KeyNames, Subject},
+    reply::{ChangeReply, Reader},
+    stopwatch,
+    store::RedisStore,
+    wire::{Action, KeyRequest, ReservationStep},
+};
+
+/// Reserves several requests as one.
+pub(crate) async fn reserve_all(
+    store: &RedisStore,
+    spends: &[Spend<'_>],
+    hold: Hold,
+) -> Result<ReservedAll, StoreError> {
+    let (distinct, part_of) = external_store::distinct(spends)?;
+    let ttls: Vec<u64> =
+        distinct.iter().map(|spend| external_store::hold_ttl_us(spend.policy, hold.ttl())).collect::<Result<_, _>>()?;
+    let nonce = nonce();
+    let subjects: Vec<Subject> = distinct.iter().map(|spend| KeyNames::subject(spend.key)).collect();
+    let secret = store.secret(distinct[0].policy).await;
+    let id = |part: &usize| match &secret {
+        Ok(secret) => seal(secret, &subjects[*part], distinct[*part].policy, nonce),
+        Err(_) => Ok(ReservationId::never_granted(distinct[*part].policy, nonce)),
+    };
+    let ids: Vec<ReservationId> = part_of.iter().map(id).collect::<Result<_, _>>()?;
+    let others = if spends.len() > 1 { ReservationId::join(&ids) } else { Vec::new() };
+    let request = |(i, spend): (usize, &Spend<'_>)| {
+        let others = if i == 0 { others.as_slice() } else { &[] };
+        store.request_of(&subjects[i], spend.policy, spend.cost, &reserve(spend.policy, hold, ttls[i], nonce, others))
+    };
+    let requests: Vec<KeyRequest> = distinct.iter().enumerate().map(request).collect();
+    let joint = JointReserve { store, spends: &distinct, requests: &requests, nonce, hold };
+    let decided = joint.decide(secret.err()).await?;
+    let decisions = external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
+    let id = decisions.overall.is_allowed().then(|| ids[0].clone());
+    Ok(ReservedAll::new(decisions, id))
+}
+
+/// One reservation of distinct requests.
+struct JointReserve<'a> {
+    store: &'a RedisStore,
+    spends: &'a [Spend<'a>],
+    requests: &'a [KeyRequest],
+    nonce: [u8; 16],
+    hold: Hold,
+}
+
+impl JointReserve<'_> {
+    /// Reserves in each slot at once, unless a reason prevents that. If one slot denies, the holds of the others are
+    /// released.
+    async fn decide(&self, prevented: Option<Error>) -> Result<Vec<Decision>, StoreError> {
+        let store = self.store;
+        // One request that is known to be limited denies the reservation.
+        let is_limited = || self.spends.iter().any(|spend| store.is_known_to_be_limited(spend));
+        let prevented = prevented.or_else(|| is_limited().then_some(Error::Overloaded));
+        let error = prevented.clone().unwrap_or(Error::Garbled);
+        let mut parts: Vec<Result<Decision, Error>> = self.spends.iter().map(|_| Err(error.clone())).collect();
+        if prevented.is_none() {
+            let calls = calls_by_slot(self.requests.iter(), store.context().is_cluster);
+            let answers = join_all(calls.iter().map(|call| self.ask_slot(call))).await;
+            for (call, answer) in calls.iter().zip(answers) {
+                for (i, position) in call.iter().enumerate() {
+                    parts[*position] = answer.as_ref().map_err(Clone::clone).map(|decisions| decisions[i]);
+                }
+            }
+        }
+        let denied = self.spends.iter().zip(&parts).any(|(spend, part)| self.vetoes(spend, part));
+        if denied {
+            self.give_back(&mut parts).await;
+        }
+        if store.time.is_some() {
+            return Ok(parts.into_iter().collect::<Result<_, Error>>()?);
+        }
+        let finish = |(part, spend): (Result<Decision, Error>, &Spend<'_>)| match part {
+            Ok(decision) => Ok(decision),
+            Err(error) => match store.known_denial(Op::Check, spend) {
+                Some(denial) => Ok(store.inner.fallback.remembered(&error, denial)),
+                None => store.inner.fallback.decide_part(&error, spend, self.hold, denied),
+            },
+        };
+        Ok(parts.into_iter().zip(self.spends).map(finish).collect::<Result<_, _>>()?)
+    }
+
+    async fn ask_slot(&self, call: &[usize]) -> Result<Vec<Decision>, Error> {
+        let parts = call.iter().map(|position| self.requests[*position].clone()).collect();
+        let caller = call.iter().find(|position| self.spends[**position].policy.is_supplied_by_caller());
+        let new_keys = self.store.new_keys_for(self.spends[*caller.unwrap_or(&call[0])].policy);
+        let asked = stopwatch::micros();
+        let deadline = self.store.deadline();
+        let answer = self.store.ask_for_grant(ReservationStep::Reserve, parts, new_keys, deadline).await?;
+        let mut reader = Reader::new(answer.bytes());
+        let decision = |position: &usize| {
+            let spend = &self.spends[*position];
+            let reply = reader.grant(spend.policy.limits().len())?;
+            let decision = decision_of_reserve(&reply, spend.policy, spend.cost)?;
+            self.store.note_grant(spend, &decision, reply.full_for_us.is_some(), asked);
+            Ok(if reply.key.joined { external_store::degraded(decision) } else { decision })
+        };
+        call.iter().map(decision).collect()
+    }
+
+    fn vetoes(&self, spend: &Spend<'_>, part: &Result<Decision, Error>) -> bool {
+        match part {
+            Ok(decision) => !decision.is_allowed(),
+            Err(error) => {
+                spend.policy.mode() == Mode::Enforce
+                    && !(self.store.time.is_none()
+                        && self.store.known_denial(Op::Check, spend).is_none()
+                        && self.store.inner.fallback.admits(error, spend))
+            }
+        }
+    }
+
+    /// Releases what was reserved, so that nothing is. What can't be released ends by itself.
+    async fn give_back(&self, parts: &mut [Result<Decision, Error>]) {
+        let held = self.spends.iter().zip(self.requests).zip(parts).filter_map(|((spend, request), part)| {
+            part.as_ref().ok()?.charged_at()?;
+            Some((spend, request, part))
+        });
+        join_all(held.map(async |(spend, request, part)| {
+            let payload = change(Scope::Part, self.nonce, 0);
+            let release = KeyRequest::new(request.name.clone(), spend.policy, Cost::ONE, None).with_payload(&payload);
+            let action = Action::Reservation(ReservationStep::Commit);
+            let released = self.store.ask(action, release).await.and_then(|answer| {
+                match Reader::new(answer.bytes()).change(spend.policy.limits().len())? {
+                    ChangeReply::Done { key, .. } => decision_after(&key, spend.policy),
+                    _ => Err(Error::Garbled),
+                }
+            });
+            if released.is_ok() {
+                *part = released;
+            }
+        }))
+        .await;
+    }
+}
