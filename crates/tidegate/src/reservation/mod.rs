@@ -166,6 +166,13 @@ pub struct Reserved {
     pub id: Option<ReservationId>,
 }
 
+impl Reserved {
+    /// The answer of a store. `id` is that of the hold, if the request is admitted.
+    pub fn new(decision: Decision, id: Option<ReservationId>) -> Self {
+        Self { decision, id }
+    }
+}
+
 /// The answer to a reserve of several requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -175,6 +182,13 @@ pub struct ReservedAll {
     pub decisions: Decisions,
     /// The one id for all requests, if they are admitted.
     pub id: Option<ReservationId>,
+}
+
+impl ReservedAll {
+    /// The answer of a store. `id` is that of all holds, if the requests are admitted.
+    pub fn new(decisions: Decisions, id: Option<ReservationId>) -> Self {
+        Self { decisions, id }
+    }
 }
 
 /// The answer to a lease.
@@ -192,6 +206,13 @@ pub struct Leased {
     pub settled: Option<bool>,
 }
 
+impl Leased {
+    /// The answer of a store. `granted` is 0 and there is no id, if no units were granted.
+    pub fn new(decision: Decision, id: Option<ReservationId>, granted: u64, settled: Option<bool>) -> Self {
+        Self { decision, id, granted, settled }
+    }
+}
+
 /// The answer to a commit, a release, a renew or a settle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -200,6 +221,13 @@ pub struct Settled {
     pub decision: Decision,
     /// Whether the reservation was open. If not, nothing was changed.
     pub known: bool,
+}
+
+impl Settled {
+    /// The answer of a store.
+    pub fn new(decision: Decision, known: bool) -> Self {
+        Self { decision, known }
+    }
 }
 
 /// An open reservation of a key.

@@ -246,6 +246,18 @@ impl Log {
         (0..self.chunk_count()).flat_map(|i| self.chunk(i).entries()).chain(open)
     }
 
+    /// All entries with at least one unit, newest first. It decodes no more chunks than are read.
+    pub(crate) fn entries_newest_first(&self, newest: i64) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let open = (self.open > 0).then_some((newest, self.open));
+        let chunks = (0..self.chunk_count()).rev();
+        open.into_iter().chain(chunks.flat_map(|i| self.chunk(i).entries().collect::<Vec<_>>().into_iter().rev()))
+    }
+
+    /// The time of the last entry before the newest time, if there is one.
+    pub(crate) fn last_closed(&self) -> Option<i64> {
+        (self.closed > 0).then_some(self.last)
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.body {
             Body::Short { .. } => 0,

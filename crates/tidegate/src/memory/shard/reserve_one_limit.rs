@@ -152,7 +152,7 @@ impl Shard {
         let (state, open) = reserved.without_ends_or_leases(moment.at)?;
         let before = state.heap_bytes();
         let (position, hold) = open.find(nonce, false)?;
-        if hold.others.is_some() {
+        if hold.parts.is_some() {
             return None;
         }
         let (units, granted_at, gives_back) = (hold.units, hold.granted_at, hold.gives_back);
