@@ -12,6 +12,8 @@ use crate::{StoreUnderTest, settings};
 
 const MILLISECOND: Micros = 1_000;
 const MAX_HOLD: Micros = 86_400_000_000;
+/// So small that the costs of the requests for one key add up to a valid cost.
+const MAX_COST: Units = 100_000_000_000;
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -111,7 +113,7 @@ impl<S: StoreUnderTest> History<S> {
                     let policy = self.policies[usize::from(*policy)].clone();
                     let mut windows = policy.clone();
                     windows.limits.retain(|limit| limit.window > 0);
-                    let cost = cost.units(&policy, last.as_ref()).min(windows.storable() / 64).max(1);
+                    let cost = cost.units(&policy, last.as_ref()).min(windows.storable() / 64).clamp(1, MAX_COST);
                     ModelRequest { id, policy, cost }
                 };
                 let requests: Vec<ModelRequest> = wanted.iter().map(request).collect();

@@ -197,9 +197,11 @@ impl LogForecast<'_> {
             && let Some(last) = reservations.iter().rev().find(is_newest)
         {
             let unused = last.until.min(self.expiry(self.view.newest)).max(t);
-            let before = self.log.last_closed().map_or(i64::MIN, |entry| self.expiry_of_entry(entry));
-            if unused >= before {
-                return unused;
+            let Some(before) = self.log.last_closed() else { return unused };
+            let expiry = self.expiry_of_entry(before);
+            let is_before = |open: &Reservation| open.is_released_at_end() && self.entry(open.granted_at) == before;
+            if unused >= expiry || !reservations.iter().any(is_before) {
+                return unused.max(expiry);
             }
         }
         let mut holds: Vec<(i64, i64, u64)> = reservations
@@ -240,17 +242,13 @@ impl LogForecast<'_> {
             reservations.iter().filter(|open| open.is_released_at_end()).map(release).collect();
         let mut by_entry: Vec<usize> = (0..releases.len()).collect();
         by_entry.sort_by_key(|i| Reverse(releases[*i].entry));
-        // A walk over the entries reads each of them once. A search is faster if there are few holds in a long log.
-        let walked = self.log.entries_newest_first(self.entry(self.view.newest)).take(8 * releases.len() + 64);
-        let mut walked = walked.peekable();
+        let newest = self.entry(self.view.newest);
+        let units = self.log.units_at_each(newest, by_entry.iter().map(|i| releases[*i].entry));
         let (mut entry, mut left) = (i64::MAX, 0);
-        for i in by_entry {
+        for (i, units) in by_entry.into_iter().zip(units) {
             let release = &mut releases[i];
-            let own = release.entry;
-            if own != entry {
-                while walked.next_if(|(time, _)| *time > own).is_some() {}
-                let units = walked.peek().map(|(time, units)| if *time == own { *units } else { 0 });
-                (entry, left) = (own, units.unwrap_or_else(|| self.units_of(own)));
+            if release.entry != entry {
+                (entry, left) = (release.entry, units);
             }
             release.units = release.units.min(left);
             left -= release.units;
@@ -261,11 +259,6 @@ impl LogForecast<'_> {
     /// The time of the entry that contains a charge: a microsecond or the number of a bucket.
     fn entry(&self, time: i64) -> i64 {
         if self.is_log { time } else { bucket(self.grid, time) }
-    }
-
-    fn units_of(&self, entry: i64) -> u64 {
-        let newest = self.entry(self.view.newest);
-        self.log.units_after(newest, entry - 1) - self.log.units_after(newest, entry)
     }
 
     /// The first time at which a charge at `time` no longer counts.
