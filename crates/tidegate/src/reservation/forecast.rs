@@ -167,15 +167,15 @@ impl LogForecast<'_> {
         let start = if later == 0 { t } else { changes[later - 1] };
         let end = changes.get(later).copied().unwrap_or(i64::MAX);
         // No hold ends and no lease expires from here to `end`. Only entries expire, and with them units that were released.
-        let released = released_at(start, start);
-        let Some(most) = (level + released).checked_sub(leased_at(start)) else { return end };
+        let given_back = released_at(start, start);
+        let Some(most) = (level + given_back).checked_sub(leased_at(start)) else { return end };
         let falls_to = |charged| self.view.state(self.spec).falls_to(self.spec, self.view.newest, charged, start);
         let fits = |charged| {
             let x = falls_to(charged);
             x >= end || used(x) <= level
         };
         // The greatest number of charged units at which at most `level` units are in use.
-        let (mut fitting, mut too_many) = (most.saturating_sub(released), most + 1);
+        let (mut fitting, mut too_many) = (most.saturating_sub(given_back), most + 1);
         if fits(most) {
             fitting = most;
         }

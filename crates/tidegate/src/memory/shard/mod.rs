@@ -106,6 +106,7 @@ pub(super) struct Shard {
     /// Boxed, because few shards have overrides.
     overrides: Option<Box<Overrides>>,
     /// Boxes without reservations, so that a reservation of a short time allocates nothing.
+    #[expect(clippy::vec_box, reason = "the boxes are moved to the states")]
     spare_reserved: Vec<Box<ReservedStates>>,
 }
 

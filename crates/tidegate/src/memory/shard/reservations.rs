@@ -226,8 +226,9 @@ impl Shard {
 
     /// The requests of a hold. `None` if the hold is not open.
     pub(in crate::memory) fn parts_of(&self, request: &KeyRequest<'_>, nonce: Nonce, bounds: &Bounds) -> Option<Parts> {
-        let open = self.addresses_of(request, bounds).into_iter().flatten().filter_map(|at| self.reservations_at(at));
-        let (_, hold) = open.filter_map(|open| open.find(nonce, false)).next()?;
+        let addresses = self.addresses_of(request, bounds).into_iter().flatten();
+        let mut open = addresses.filter_map(|address| self.reservations_at(address));
+        let (_, hold) = open.find_map(|open| open.find(nonce, false))?;
         Some(hold.parts.clone().map_or(Parts::One, Parts::Several))
     }
 
