@@ -193,7 +193,9 @@ impl LogForecast<'_> {
     fn unused_at(&self, reservations: &Reservations, t: i64) -> i64 {
         let newest = self.entry(self.view.newest);
         let is_newest = |open: &&Reservation| open.is_released_at_end() && self.entry(open.granted_at) == newest;
-        if self.log.units_at_newest() == reservations.held_at(self.view.newest)
+        // In a bucket, a hold that was granted before may give back units of the newest one.
+        if self.is_log
+            && self.log.units_at_newest() == reservations.held_at(self.view.newest)
             && let Some(last) = reservations.iter().rev().find(is_newest)
         {
             let unused = last.until.min(self.expiry(self.view.newest)).max(t);
