@@ -20,7 +20,7 @@ pub(super) use check::CheckedRequest;
 pub(super) use overflow::overflow_bits;
 pub(super) use overrides::TooManyOverrides;
 use overrides::{OverrideStatus, Overrides};
-pub(super) use reservations::Change;
+pub(super) use reservations::{Change, Parts};
 
 use super::{bounds::Bounds, id::Id, large_states::LargeStates, layouts::Layouts, slot::pack, table::Table};
 use crate::{
@@ -106,6 +106,7 @@ pub(super) struct Shard {
     /// Boxed, because few shards have overrides.
     overrides: Option<Box<Overrides>>,
     /// Boxes without reservations, so that a reservation of a short time allocates nothing.
+    #[expect(clippy::vec_box, reason = "the boxes are moved to the states")]
     spare_reserved: Vec<Box<ReservedStates>>,
 }
 
