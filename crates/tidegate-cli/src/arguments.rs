@@ -8,7 +8,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use overrides::{ListArguments, OverrideCommand, OverrideKeyArguments, SetArguments};
-pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
+pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments, TimeOf};
 pub(crate) use simulate::{
     AccuracyArguments, CompareArguments, LimitArguments, SimulateCommand, SimulatedArguments, TrafficArguments,
     TrafficFormat, TrialArguments,

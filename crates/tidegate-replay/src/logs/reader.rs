@@ -16,7 +16,7 @@ use std::{
 };
 
 use super::{
-    ClientKey, CostSource, Each, Filters, FormatChoice, InputSummary, LogError, LogSource, Request,
+    ClientKey, CostSource, DurationSource, Each, Filters, FormatChoice, InputSummary, LogError, LogSource, Request,
     parser::{Batch, Parser},
     sort_buffer::{MAX_HELD, SortBuffer},
     spreader::Spreader,
@@ -41,6 +41,9 @@ pub struct ReadOptions {
     pub client_key: Option<ClientKey>,
     /// Cost of a request. By default 1, or the cost in a trace.
     pub cost: Option<CostSource>,
+    /// Duration of a request. By default durations are not read. If they are, every line must have one, and the time of a request
+    /// is its start.
+    pub duration: Option<DurationSource>,
     /// Group of a request. By default there are no groups.
     pub group: Option<ClientKey>,
     /// Lines to read. By default all.
@@ -150,6 +153,11 @@ impl LogReader {
         &self.client_key
     }
 
+    /// Returns whether the durations of requests are read.
+    pub fn has_durations(&self) -> bool {
+        self.options.duration.is_some()
+    }
+
     /// Returns the field by which requests are grouped.
     pub fn group(&self) -> Option<&ClientKey> {
         self.options.group.as_ref()
@@ -169,6 +177,7 @@ impl LogReader {
             filters: self.options.filters.texts(),
             whole_seconds: true,
             spread: spreader.is_some(),
+            durations: self.options.duration.is_some(),
             sorted: !self.sort.is_zero(),
             sort_us: micros(self.sort),
             ..InputSummary::default()

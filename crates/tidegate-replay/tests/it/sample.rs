@@ -97,12 +97,14 @@ fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
             to_us: Some(FROM + 83 * HOUR),
             whole_seconds: true,
             spread: false,
+            durations: false,
         },
         by: "ip".to_owned(),
         clients,
         policies: policies.iter().map(policy).collect(),
         timeline: Timeline { from_us: FROM / HOUR * HOUR, bin_us: HOUR / 2, requests: timeline, denied },
         curves: vec![curve("1m", MINUTE, clients, 4), curve("1h", HOUR, clients, 11)],
+        at_once: None,
         groups: Some(grouped(clients)),
         interrupted: false,
     }
@@ -322,6 +324,7 @@ pub(crate) fn nothing() -> Findings {
             points: Vec::new(),
             suggestions: Vec::new(),
         }],
+        at_once: None,
         groups: None,
         policies: vec![PolicyFindings { hardest_hit: Vec::new(), ..quiet(&usual().policies[0]) }],
         ..usual()

@@ -5,7 +5,7 @@ use tidegate::{
 };
 use tokio::runtime::Handle;
 
-use super::budget::AcquireError;
+use super::acquire_error::AcquireError;
 
 /// What a call spends under one policy.
 #[derive(Debug, Clone)]
