@@ -115,7 +115,7 @@ pub(crate) fn at_once(found: &AtOnceFindings) -> String {
 }
 
 /// Describes properties of the input that affect the results, each in a clause.
-pub(crate) fn notes(Findings { input, interrupted, .. }: &Findings) -> Vec<String> {
+pub(crate) fn notes(Findings { input, interrupted, at_once, .. }: &Findings) -> Vec<String> {
     let mut notes = Vec::new();
     if *interrupted {
         notes.push("stopped before the end of the input: these are the results so far".to_owned());
@@ -126,7 +126,7 @@ pub(crate) fn notes(Findings { input, interrupted, .. }: &Findings) -> Vec<Strin
         let rule = "the requests of one second are decided at one time, in the order of the file";
         notes.push(format!("times are whole seconds: {rule} (--spread spreads them within the second)"));
     }
-    if input.durations {
+    if at_once.is_some() {
         notes.push("a request is decided at its start, and runs until its end".to_owned());
     }
     if input.out_of_order > 0 {

@@ -31,13 +31,13 @@ pub(crate) struct LogArguments {
     /// cost on each line. Default: 1, or the cost in a trace.
     #[arg(long, value_name = "COST")]
     pub(crate) cost: Vec<String>,
-    /// Duration of a request, for limits such as 4/inflight: a field and its unit, such as request_time or latency:ms, or last:s for the
-    /// last word of an access log. Default: request_time, duration and other common names, or the last word: seconds if it has a decimal
-    /// point ($request_time of nginx), else microseconds (%D of Apache).
+    /// Duration of a request, for limits such as 4/inflight: a field and its unit, such as latency:ms, or last:s for the last word of an
+    /// access log. Default: `request_time`, `duration` and other common names, or the last word: seconds if it has a decimal point
+    /// (`$request_time` of nginx), else microseconds (`%D` of Apache).
     #[arg(long, value_name = "FIELD")]
     pub(crate) duration: Option<DurationSource>,
-    /// Whether the time of a line is the start or the end of its request. Default: end; start for %D of Apache, for traces, and for JSON
-    /// lines with start_time or StartUTC.
+    /// Whether the time of a line is the start or the end of its request. Default: end; start for `%D` of Apache, for traces, and for JSON
+    /// lines with `start_time` or `StartUTC`.
     #[arg(long, value_enum, value_name = "WHEN")]
     pub(crate) time_of: Option<TimeOf>,
     /// Format of the lines.

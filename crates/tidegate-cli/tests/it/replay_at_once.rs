@@ -82,7 +82,7 @@ fn found(findings: &Value) -> (u64, u64, u64) {
 
 #[test]
 fn every_format_gives_the_requests_that_a_limit_would_have_denied() {
-    let template = r#"$remote_addr [$time_local] $request_time"#;
+    let template = "$remote_addr [$time_local] $request_time";
     let custom = by_end().iter().fold(String::new(), |mut log, (start, ms, ip)| {
         let _ = writeln!(log, "{ip} [{}] {}.{:03}", clf(start + ms / 1000), ms / 1000, ms % 1000);
         log

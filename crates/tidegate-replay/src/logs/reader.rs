@@ -177,7 +177,6 @@ impl LogReader {
             filters: self.options.filters.texts(),
             whole_seconds: true,
             spread: spreader.is_some(),
-            durations: self.options.duration.is_some(),
             sorted: !self.sort.is_zero(),
             sort_us: micros(self.sort),
             ..InputSummary::default()

@@ -48,9 +48,6 @@ pub struct InputSummary {
     pub whole_seconds: bool,
     /// Whether requests were spread at random within their second.
     pub spread: bool,
-    /// Whether durations were read. Then the times of requests are their starts.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub durations: bool,
 }
 
 /// A line that can't be parsed.

@@ -97,7 +97,6 @@ fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
             to_us: Some(FROM + 83 * HOUR),
             whole_seconds: true,
             spread: false,
-            durations: false,
         },
         by: "ip".to_owned(),
         clients,

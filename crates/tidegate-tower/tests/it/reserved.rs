@@ -168,9 +168,10 @@ async fn a_charge_is_settled_by_a_report_too() {
         };
         let (seen, service) = service(&limiter, page);
         let rule = Rule::new(hundred()).key(Global).cost(|_| 40).settle_by_report();
-        let response = match deferred {
-            false => respond(rule, limiter.clone(), service).await,
-            true => respond(rule, DeferredStore::new(limiter.clone()), service).await,
+        let response = if deferred {
+            respond(rule, DeferredStore::new(limiter.clone()), service).await
+        } else {
+            respond(rule, limiter.clone(), service).await
         };
         assert_eq!(*seen.lock().expect("no panic"), [(0, 40)], "charged and not reserved");
         response.into_body().collect().await.expect("a whole body");
