@@ -2,13 +2,14 @@
 //!
 //! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and returns a
 //! [`report`]. [`redis_store`] compares the Redis store with the scripts of other
-//! projects. [`service`] measures the service from outside, [`middleware`] the cost of a layer, and
-//! [`replay`] the time of a log replay.
+//! projects. [`service`] measures the service from outside, [`middleware`] the cost of a layer,
+//! [`replay`] the time of a log replay, and [`holds`] the time of holds in memory.
 
 mod cargo;
 pub mod compare;
 pub mod contenders;
 pub mod heap;
+pub mod holds;
 pub mod machine;
 pub mod measure;
 pub mod middleware;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
-use tidegate_bench::{compare, middleware, progress, redis_store, replay, service};
+use tidegate_bench::{compare, holds, middleware, progress, redis_store, replay, service};
 
 /// Measures Tidegate and compares it with other limiters
 #[derive(Debug, Parser)]
@@ -31,6 +31,8 @@ enum Command {
     Middleware(middleware::Options),
     /// Compare the replay of a log with mawk
     Replay(replay::Options),
+    /// Compare holds in memory with check and refund, and checks on keys with and without open holds
+    Holds(holds::Options),
     /// Serve the bare route that the service is compared with
     #[command(hide = true)]
     BareRoute {
@@ -82,6 +84,7 @@ fn run(Cli { command, format }: Cli) -> Result<()> {
         Command::Service(options) => format.print(&service::run(&options)?),
         Command::Middleware(options) => format.print(&middleware::run(&options)?),
         Command::Replay(options) => format.print(&replay::run(&options)?),
+        Command::Holds(options) => format.print(&holds::run(&options)?),
         Command::BareRoute { address } => service::bare_route::serve(address),
         Command::Layered { layer, address } => middleware::serve(layer, address),
     }

@@ -73,14 +73,26 @@ impl<S: StoreUnderTest> Comparison<S> {
         with_model: impl FnOnce(&mut Model) -> T,
         with_store: impl FnOnce(&mut ReservationStore<S>) -> T,
     ) -> Result<T, TestCaseError> {
-        self.delete_expired(std::slice::from_ref(request), now);
+        self.compare_all(std::slice::from_ref(request), now, operation, with_model, with_store)
+    }
+
+    /// Compares the answers to an operation on the reservation of several requests.
+    pub(crate) fn compare_all<T: PartialEq + Debug>(
+        &mut self,
+        requests: &[ModelRequest],
+        now: Micros,
+        operation: impl FnOnce() -> String,
+        with_model: impl FnOnce(&mut Model) -> T,
+        with_store: impl FnOnce(&mut ReservationStore<S>) -> T,
+    ) -> Result<T, TestCaseError> {
+        self.delete_expired(requests, now);
         let expected = with_model(&mut self.model);
         let got = with_store(&mut self.store);
         expect_equal(&expected, &got, operation)?;
         COMPARED.fetch_add(1, Relaxed);
         self.timeline.now = now;
-        self.record_charges(std::slice::from_ref(request), now);
-        self.inspect(request, now)?;
+        self.record_charges(requests, now);
+        requests.iter().try_for_each(|request| self.inspect(request, now))?;
         Ok(expected)
     }
 

@@ -22,16 +22,30 @@ macro_rules! __suite {
 
 /// Tests a store with every suite. See [`StoreUnderTest`](crate::StoreUnderTest).
 ///
-/// A store without overrides uses [`all_without_overrides!`](crate::all_without_overrides).
+/// A store without overrides uses [`all_without_overrides!`](crate::all_without_overrides) and
+/// [`all_reservations!`](crate::all_reservations). A store without reservations uses the former and
+/// [`overrides!`](crate::overrides).
 #[macro_export]
 macro_rules! all {
     ($store:ty) => {
         $crate::all_without_overrides!($store);
         $crate::overrides!($store);
+        $crate::all_reservations!($store);
+        $crate::reservations_under_overrides!($store);
     };
 }
 
-/// Tests a store with every suite except [`overrides!`](crate::overrides).
+/// Tests the reservations of a store with every suite except those with overrides.
+#[macro_export]
+macro_rules! all_reservations {
+    ($store:ty) => {
+        $crate::reservation_vectors!($store);
+        $crate::reservations!($store);
+        $crate::reserve_all!($store);
+    };
+}
+
+/// Tests a store with every suite except [`overrides!`](crate::overrides) and those of reservations.
 #[macro_export]
 macro_rules! all_without_overrides {
     ($store:ty) => {
@@ -136,10 +150,15 @@ suites! {
     reservations [
         every_answer_with_reservations_equals_the_model,
         long_histories_with_reservations_equal_the_model,
-        every_answer_with_reservations_under_overrides_equals_the_model,
         reservations_under_changed_limits_equal_the_model,
         a_denied_reserve_is_granted_at_its_retry_time,
     ]
+
+    /// Tests reservations while overrides are set and end. A store without overrides or reservations omits this suite.
+    reservations_under_overrides [every_answer_with_reservations_under_overrides_equals_the_model]
+
+    /// Tests reservations of several requests. A store without reservations omits this suite.
+    reserve_all [several_requests_are_held_as_one]
 
     /// Tests overrides of single keys. A store without overrides omits this suite.
     overrides [

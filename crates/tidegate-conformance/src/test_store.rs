@@ -5,7 +5,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::time::Duration;
 
-use tidegate::{Cost, Hold, Key, Lease, Op, Policy, ReservationId, Spend, Store, StoreError};
+use tidegate::{Cost, Decisions, Hold, Key, Lease, Op, Policy, ReservationId, Spend, Store, StoreError};
 
 use crate::StoreUnderTest;
 use crate::convert::{self, cost, policy, timestamp};
@@ -52,17 +52,9 @@ impl<S: StoreUnderTest> TestStore<S> {
     pub(crate) fn decide_all(&self, op: Op, requests: &[ModelRequest], now: Micros) -> ModelDecisions {
         let policies: Vec<Policy> = requests.iter().map(policy).collect();
         let keys: Vec<Key<'static>> = requests.iter().map(|request| self.key(request)).collect();
-        let spend = |i: usize| Spend { policy: &policies[i], key: &keys[i], cost: cost(&requests[i]) };
-        let spends: Vec<Spend<'_>> = (0..requests.len()).map(spend).collect();
         let store = self.0.at(timestamp(now));
-        let decisions = self.run(store.decide_all(op, &spends), || describe_all(op, requests, now));
-        assert_eq!(decisions.parts.len(), requests.len(), "there is one decision for each request");
-        let part = decisions.overall.part();
-        assert!(part < requests.len(), "the overall decision names request {part} of {}", requests.len());
-        ModelDecisions {
-            overall: convert::decision(&decisions.overall, part, &requests[part]),
-            parts: (0..requests.len()).map(|i| convert::decision(&decisions.parts[i], i, &requests[i])).collect(),
-        }
+        let spends = spends(requests, &policies, &keys);
+        model_decisions(&self.run(store.decide_all(op, &spends), || describe_all(op, requests, now)), requests)
     }
 
     pub(crate) fn refund(&self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund {
@@ -107,11 +99,28 @@ impl<S: StoreUnderTest> TestStore<S> {
     }
 }
 
+fn spends<'a>(requests: &[ModelRequest], policies: &'a [Policy], keys: &'a [Key<'static>]) -> Vec<Spend<'a>> {
+    let each = requests.iter().zip(policies).zip(keys);
+    each.map(|((request, policy), key)| Spend { policy, key, cost: cost(request) }).collect()
+}
+
+fn model_decisions(decisions: &Decisions, requests: &[ModelRequest]) -> ModelDecisions {
+    assert_eq!(decisions.parts.len(), requests.len(), "there is one decision for each request");
+    let part = decisions.overall.part();
+    assert!(part < requests.len(), "the overall decision names request {part} of {}", requests.len());
+    ModelDecisions {
+        overall: convert::decision(&decisions.overall, part, &requests[part]),
+        parts: (0..requests.len()).map(|i| convert::decision(&decisions.parts[i], i, &requests[i])).collect(),
+    }
+}
+
 /// A store under test whose reservations have the numbers of the model as ids.
 pub(crate) struct ReservationStore<S> {
     store: TestStore<S>,
     /// The key and the id of each reservation.
     ids: BTreeMap<u64, ((u8, u8), ReservationId)>,
+    /// The id of each reservation of several requests.
+    several: BTreeMap<u64, ReservationId>,
     /// For each key an id that is not open.
     unknown: BTreeMap<(u8, u8), ReservationId>,
 }
@@ -126,7 +135,7 @@ impl<S> Deref for ReservationStore<S> {
 
 impl<S: StoreUnderTest> ReservationStore<S> {
     pub(crate) fn new(seed: Micros) -> Self {
-        Self { store: TestStore::new(seed), ids: BTreeMap::new(), unknown: BTreeMap::new() }
+        Self { store: TestStore::new(seed), ids: BTreeMap::new(), several: BTreeMap::new(), unknown: BTreeMap::new() }
     }
 
     /// Makes an id of the request's key that is not open. It must be called before any other operation on the key.
@@ -147,9 +156,7 @@ impl<S: StoreUnderTest> ReservationStore<S> {
 
     pub(crate) fn reserve(&mut self, request: &ModelRequest, hold: ModelHold, now: Micros) -> ModelDecision {
         let (store, policy, key) = (self.store.0.at(timestamp(now)), policy(request), self.store.key(request));
-        let asked = Hold::new(duration(hold.ttl));
-        let asked = if hold.kind == ModelReservationKind::SpentHold { asked.spent_at_end() } else { asked };
-        let future = store.reserve(&policy, &key, cost(request), asked);
+        let future = store.reserve(&policy, &key, cost(request), to_hold(hold));
         let reserved = self.store.run(future, || format!("{hold:?} of {request:?} at {now} us"));
         assert_eq!(reserved.id.is_some(), reserved.decision.is_allowed(), "an admitted request has an id");
         if let (Some(id), Some(_)) = (reserved.id, reserved.decision.charged_at()) {
@@ -178,6 +185,37 @@ impl<S: StoreUnderTest> ReservationStore<S> {
         let settled =
             self.store.run(store.renew(&id, duration(ttl), &policy), || format!("renew by {ttl} us at {now} us"));
         (convert::decision(&settled.decision, 0, request), settled.known)
+    }
+
+    pub(crate) fn reserve_all(&mut self, requests: &[ModelRequest], hold: ModelHold, now: Micros) -> ModelDecisions {
+        let policies: Vec<Policy> = requests.iter().map(policy).collect();
+        let keys: Vec<Key<'static>> = requests.iter().map(|request| self.store.key(request)).collect();
+        let (store, spends) = (self.store.0.at(timestamp(now)), spends(requests, &policies, &keys));
+        let future = store.reserve_all(&spends, to_hold(hold));
+        let reserved = self.store.run(future, || format!("{hold:?} of {requests:?} at {now} us"));
+        let is_admitted = reserved.decisions.overall.is_allowed();
+        assert_eq!(reserved.id.is_some(), is_admitted, "admitted requests have an id");
+        if let Some(id) = reserved.id {
+            self.several.insert(hold.id, id);
+        }
+        model_decisions(&reserved.decisions, requests)
+    }
+
+    /// Commits a reservation of several requests. Returns whether it was open.
+    pub(crate) fn commit_all(&mut self, requests: &[ModelRequest], id: u64, actual: &[Units], now: Micros) -> bool {
+        let policies: Vec<Policy> = requests.iter().map(policy).collect();
+        let (store, id) = (self.store.0.at(timestamp(now)), &self.several[&id]);
+        let actual: Vec<u64> = actual.iter().copied().map(number).collect();
+        let future = store.commit(id, &actual, &policies);
+        self.store.run(future, || format!("commit {actual:?} of {requests:?} at {now} us")).known
+    }
+
+    /// Renews a reservation of several requests. Returns whether it was open.
+    pub(crate) fn renew_all(&mut self, requests: &[ModelRequest], id: u64, ttl: Micros, now: Micros) -> bool {
+        let policies: Vec<Policy> = requests.iter().map(policy).collect();
+        let (store, id) = (self.store.0.at(timestamp(now)), &self.several[&id]);
+        let future = store.renew(id, duration(ttl), &policies);
+        self.store.run(future, || format!("renew {requests:?} by {ttl} us at {now} us")).known
     }
 
     pub(crate) fn settle(
@@ -214,6 +252,11 @@ impl<S: StoreUnderTest> ReservationStore<S> {
             settled: leased.settled,
         }
     }
+}
+
+fn to_hold(hold: ModelHold) -> Hold {
+    let asked = Hold::new(duration(hold.ttl));
+    if hold.kind == ModelReservationKind::SpentHold { asked.spent_at_end() } else { asked }
 }
 
 fn number(units: Units) -> u64 {

@@ -126,6 +126,7 @@ impl Store for RedisStore {
     /// Overrides the limits of a key under a policy, for every program that shares this Redis.
     async fn set_override(&self, policy: &Policy, key: &Key<'_>, by: Override) -> Result<Option<Override>, StoreError> {
         let list = OverrideList::new(self, policy)?;
+        by.check_for(policy)?;
         // The script reads an end of 0 as no end.
         if by.end().is_some_and(|end| end <= self.time.unwrap_or(Timestamp::from_micros(0))) {
             return Err(OverrideError::Over.into());

@@ -25,7 +25,7 @@ use crate::{
 pub use crate::{
     algorithm::AlgorithmKind,
     decide_all::{combine, distinct, refuse_in_flight},
-    key_state::{KeyState, decide_all},
+    key_state::{KeyState, change_parts, decide_all, reserve_all},
 };
 
 /// The numbers of one limit.

@@ -1,11 +1,15 @@
 //! [`KeyState`]: the state of one key under one policy, for stores outside this crate.
 
-use std::{borrow::BorrowMut, time::Duration};
+use std::{
+    borrow::{BorrowMut, Cow},
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
     answer::{Fit, FitCheck, Moment, Outcome, answer, check_fit, in_mode},
     cost::Cost,
-    decide_all::{Spend, SpendError, combine, distinct, refuse_in_flight},
+    decide_all::{Spend, SpendError, combine, distinct, overall, refuse_in_flight},
     decision::{Decision, Decisions, Refund},
     inspect::Inspection,
     layout::Layout,
@@ -13,7 +17,7 @@ use crate::{
     op::Op,
     policy::{Mode, Policy},
     reservation::{
-        Hold, Lease, ReservationError, Settled, checked_amount,
+        Hold, Lease, PolicySource, ReservationError, ReservationId, ReservedAll, Settled, checked_amount,
         open::{Grant, Kind, Reservations, halves},
     },
     stored_state::StoredState,
@@ -157,8 +161,16 @@ impl KeyState {
         let mut checked = self.check(policy, cost, now);
         checked.limit_reservations(self, policy);
         let outcome = Outcome::new(Op::Check, checked.fits());
-        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::of_hold(hold.at_end()), others: None };
+        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::of_hold(hold.at_end()), parts: None };
         Ok(self.commit(policy, cost.get(), now, &checked, outcome, Some(grant)))
+    }
+
+    /// The ids of all requests of the hold with this id; only this id if the hold is of one request or is not open.
+    pub fn parts_of(&self, id: &ReservationId) -> Vec<ReservationId> {
+        let open = self.0.as_ref().and_then(|state| state.states.reservations());
+        let found = open.and_then(|open| open.find(halves(id.nonce()), false));
+        let parts = found.and_then(|(_, hold)| hold.parts.as_ref()).and_then(|parts| ReservationId::split(parts).ok());
+        parts.unwrap_or_else(|| vec![id.clone()])
     }
 
     /// Closes an open hold whose work took `actual` units.
@@ -226,7 +238,7 @@ impl KeyState {
         };
         let mut checked = self.check(policy, lease.least, now);
         checked.limit_reservations(self, policy);
-        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::Lease, others: None };
+        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::Lease, parts: None };
         let granted = if checked.fits() { lease.granted(policy, &checked.check, self.leases()) } else { 0 };
         let outcome = Outcome::new(Op::Check, checked.fits());
         let decision = self.commit(policy, granted.max(lease.least.get()), now, &checked, outcome, Some(grant));
@@ -369,9 +381,82 @@ pub fn decide_all<S: BorrowMut<KeyState>>(
     }
     if op == Op::Peek {
         let mut copies: Vec<KeyState> = states.iter().map(|state| state.borrow().clone()).collect();
-        return Ok(combine(spends, decide_merged(op, &mut copies, &merged, &merged_into, now)));
+        return Ok(combine(spends, decide_merged(op, &mut copies, &merged, &merged_into, None, now)));
     }
-    Ok(combine(spends, decide_merged(op, states, &merged, &merged_into, now)))
+    Ok(combine(spends, decide_merged(op, states, &merged, &merged_into, None, now)))
+}
+
+/// Reserves several requests as one: all of them or, if one is denied, none.
+///
+/// `states` has one state for each request of [`distinct(spends)`](distinct), in its order. `ids` has one id for each of
+/// `spends`, all with the same random number. The answer has one of them, with which the hold is committed and renewed:
+/// [`KeyState::parts_of`] returns all of them again.
+///
+/// # Errors
+/// If the ttl of the hold is out of range, if the requests can't be decided as one, or if there is not one state for each
+/// distinct request and one id for each request.
+pub fn reserve_all<S: BorrowMut<KeyState>>(
+    states: &mut [S],
+    spends: &[Spend<'_>],
+    hold: Hold,
+    ids: &[ReservationId],
+    now: Timestamp,
+) -> Result<ReservedAll, ReservationError> {
+    let (merged, merged_into) = distinct(spends)?;
+    if states.len() != merged.len() {
+        return Err(SpendError::States { states: states.len(), requests: merged.len() }.into());
+    }
+    if ids.len() != spends.len() {
+        return Err(ReservationError::Amounts { given: ids.len(), parts: spends.len() });
+    }
+    let parts = (ids.len() > 1).then(|| Arc::new(ReservationId::join(ids).into_boxed_slice()));
+    let grant = |spend: &Spend<'_>| {
+        let ttl = spend.policy.reservation_bounds().hold_ttl(hold.ttl())?;
+        let (nonce, parts) = (halves(ids[0].nonce()), parts.clone());
+        Ok(Grant { nonce, ttl, kind: Kind::of_hold(hold.at_end()), parts })
+    };
+    let grants = merged.iter().map(grant).collect::<Result<Vec<_>, ReservationError>>()?;
+    let decided = decide_merged(Op::Check, states, &merged, &merged_into, Some(&grants), now);
+    let decisions = combine(spends, decided);
+    // A shadow policy may admit a request that is not recorded.
+    let recorded = decisions.parts.iter().position(|part| part.charged_at.is_some()).unwrap_or(0);
+    let id = decisions.overall.is_allowed().then(|| ids[recorded].clone());
+    Ok(ReservedAll { decisions, id })
+}
+
+/// Changes all parts of a hold, which [`KeyState::parts_of`] returns, and combines the answers.
+///
+/// `actual` has one number for all parts, or one for each, in order. `change` changes the state of one part, given its
+/// policy and its number. Two parts of one state are one part with the summed number.
+///
+/// # Errors
+/// If a number is out of range, if there is not one for each part, or if `policies` does not have a policy. Then nothing is
+/// changed.
+pub fn change_parts(
+    parts: &[ReservationId],
+    actual: &[u64],
+    policies: &dyn PolicySource,
+    mut change: impl FnMut(&ReservationId, &Policy, u64) -> Result<Settled, ReservationError>,
+) -> Result<Settled, ReservationError> {
+    if actual.len() != 1 && actual.len() != parts.len() {
+        return Err(ReservationError::Amounts { given: actual.len(), parts: parts.len() });
+    }
+    let mut changes: Vec<(&ReservationId, Cow<'_, Policy>, u64)> = Vec::with_capacity(parts.len());
+    for (i, part) in parts.iter().enumerate() {
+        let units = checked_amount(if actual.len() == 1 { actual[0] } else { actual[i] })?;
+        match changes.iter_mut().find(|(other, ..)| *other == part) {
+            Some((.., sum)) => *sum += units,
+            None => changes.push((part, part.policy(policies)?, units)),
+        }
+    }
+    let (mut decisions, mut modes, mut known) = (Vec::new(), Vec::new(), false);
+    for (part, policy, units) in &changes {
+        let settled = change(part, policy, *units)?;
+        decisions.push(settled.decision);
+        modes.push(policy.mode());
+        known |= settled.known;
+    }
+    Ok(Settled { decision: overall(&modes, &decisions), known })
 }
 
 fn decide_merged<S: BorrowMut<KeyState>>(
@@ -379,21 +464,30 @@ fn decide_merged<S: BorrowMut<KeyState>>(
     states: &mut [S],
     merged: &[Spend<'_>],
     merged_into: &[usize],
+    grants: Option<&[Grant]>,
     now: Timestamp,
 ) -> Vec<Decision> {
-    let check = |(state, spend): (&mut S, &Spend<'_>)| state.borrow_mut().check(spend.policy, spend.cost, now);
+    let check = |(state, spend): (&mut S, &Spend<'_>)| {
+        let state = state.borrow_mut();
+        let mut checked = state.check(spend.policy, spend.cost, now);
+        if grants.is_some() {
+            checked.limit_reservations(state, spend.policy);
+        }
+        checked
+    };
     let checked: Vec<_> = states.iter_mut().zip(merged).map(check).collect();
     let denies =
         |(spend, checked): (&Spend<'_>, &CheckedState)| spend.policy.mode() == Mode::Enforce && !checked.fits();
     let admitted = !merged.iter().zip(&checked).any(denies);
-    let commit = |((state, spend), checked): ((&mut S, &Spend<'_>), &CheckedState)| {
+    let commit = |(i, ((state, spend), checked)): (usize, ((&mut S, &Spend<'_>), &CheckedState))| {
         let outcome = match Outcome::new(op, checked.fits()) {
             Outcome::Charged if op == Op::Check && !admitted => Outcome::NotCharged,
             outcome => outcome,
         };
-        state.borrow_mut().commit(spend.policy, spend.cost.get(), now, checked, outcome, None)
+        let grant = grants.map(|grants| grants[i].clone());
+        state.borrow_mut().commit(spend.policy, spend.cost.get(), now, checked, outcome, grant)
     };
-    let decided: Vec<_> = states.iter_mut().zip(merged).zip(&checked).map(commit).collect();
+    let decided: Vec<_> = states.iter_mut().zip(merged).zip(&checked).enumerate().map(commit).collect();
     merged_into.iter().map(|index| decided[*index]).collect()
 }
 

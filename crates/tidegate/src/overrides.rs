@@ -112,6 +112,19 @@ impl Override {
         &self.note
     }
 
+    /// Checks whether it can override the limits of `policy`: for authors of stores.
+    ///
+    /// # Errors
+    /// If it has a limit on the units in open holds and the policy has none. The requests under the policy are checked and
+    /// not reserved, so no hold would be counted.
+    pub fn check_for(&self, policy: &Policy) -> Result<(), OverrideError> {
+        let OverrideRule::Limits(limits) = &self.rule else { return Ok(()) };
+        match limits.limits().iter().find(|limit| limit.is_in_flight()) {
+            Some(limit) if !policy.has_in_flight_limit() => Err(OverrideError::InFlight { max: limit.max() }),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the override has ended at `at`.
     pub fn is_over(&self, at: Timestamp) -> bool {
         self.until.is_some_and(|end| end <= at)
@@ -136,6 +149,12 @@ pub enum OverrideError {
     Note {
         /// The length in bytes.
         len: usize,
+    },
+    /// A limit on the units in open holds would override a policy without one.
+    #[error("`{max}/inflight` counts open holds, and the policy has no such limit: use limits with a window")]
+    InFlight {
+        /// The maximum of the limit.
+        max: u64,
     },
     /// The end is not in the future.
     #[error("an override that ends now or earlier has no effect: use a later end")]

@@ -5,6 +5,8 @@
 
 #![cfg(tidegate_shuttle)]
 
+use std::time::Duration;
+
 use shuttle::{
     sync::{
         Arc,
@@ -12,7 +14,9 @@ use shuttle::{
     },
     thread,
 };
-use tidegate::{Algorithm, AtCapacity, Cost, Key, Limit, MemoryStore, Op, Override, Policy, Spend, Timestamp};
+use tidegate::{
+    Algorithm, AtCapacity, Cost, Hold, Key, Limit, MemoryStore, Op, Override, Policy, ReservationId, Spend, Timestamp,
+};
 
 const NOW: u64 = 1_745_000_000_000_000;
 
@@ -147,5 +151,120 @@ fn an_override_applies_until_it_is_removed_and_no_unit_is_lost() {
         assert_eq!(left.used(), admitted as u64);
         let stats = store.stats();
         assert_eq!((stats.keys, stats.overrides), (usize::from(admitted > 0), 0));
+    });
+}
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn hold(store: &MemoryStore, policy: &Policy, units: u64) -> ReservationId {
+    let (key, cost) = (Key::new("k").unwrap(), Cost::new(units).unwrap());
+    store.reserve(policy, &key, cost, Hold::new(TTL), now()).unwrap().id.unwrap()
+}
+
+fn used(store: &MemoryStore, policy: &Policy, now: Timestamp) -> u64 {
+    store.decide(Op::Peek, policy, &Key::new("k").unwrap(), Cost::ONE, now).used()
+}
+
+#[test]
+fn a_hold_is_settled_once_in_every_order() {
+    in_every_order(|| {
+        for limits in ["100/1m", "100/inflight"] {
+            let store = Arc::new(small_store(4, AtCapacity::Shared));
+            let policy = policy("p", limits, Algorithm::SlidingLog);
+            let id = hold(&store, &policy, 50);
+            let commit = |actual: u64| {
+                let (store, policy, id) = (Arc::clone(&store), policy.clone(), id.clone());
+                thread::spawn(move || store.commit(&id, &[actual], &policy, now()).unwrap().known.then_some(actual))
+            };
+            let commits = [commit(30), commit(70)];
+            let here = store.commit(&id, &[0], &policy, now()).unwrap().known.then_some(0);
+            let [one, other] = commits.map(|thread| thread.join().unwrap());
+            let settled: Vec<u64> = [one, other, here].into_iter().flatten().collect();
+            assert_eq!(settled.len(), 1, "settled by {settled:?}");
+            let expected = if limits == "100/1m" { settled[0] } else { 0 };
+            assert_eq!(used(&store, &policy, now()), expected);
+        }
+    });
+}
+
+#[test]
+fn a_hold_is_committed_or_ends_while_others_check() {
+    in_every_order(|| {
+        let store = Arc::new(small_store(4, AtCapacity::Shared));
+        let policy = policy("p", "60/1m", Algorithm::SlidingLog);
+        let id = hold(&store, &policy, 50);
+        let end = now().after(TTL);
+        let spawn = |with: fn(&MemoryStore, &Policy, &ReservationId, Timestamp) -> bool, time: Timestamp| {
+            let (store, policy, id) = (Arc::clone(&store), policy.clone(), id.clone());
+            thread::spawn(move || with(&store, &policy, &id, time))
+        };
+        let commit = |store: &MemoryStore, policy: &Policy, id: &ReservationId, time| {
+            store.commit(id, &[20], policy, time).unwrap().known
+        };
+        let check = |store: &MemoryStore, policy: &Policy, _: &ReservationId, time| {
+            let (key, cost) = (Key::new("k").unwrap(), Cost::new(40).unwrap());
+            store.decide(Op::Check, policy, &key, cost, time).is_allowed()
+        };
+        // The commit is a microsecond before the end. The checks see the hold end.
+        let commit = spawn(commit, now().after(TTL - Duration::from_micros(1)));
+        let checks = [spawn(check, end), spawn(check, end)];
+        let committed = commit.join().unwrap();
+        let admitted = checks.map(|thread| thread.join().unwrap()).into_iter().filter(|admitted| *admitted).count();
+        assert_eq!(admitted, 1, "40 of 60 units are left after a commit of 20, and 60 after the end");
+        assert_eq!(used(&store, &policy, end), 40 + if committed { 20 } else { 0 });
+    });
+}
+
+#[test]
+fn open_holds_never_exceed_the_limit_while_they_are_released_and_renewed() {
+    in_every_order(|| {
+        let store = Arc::new(small_store(4, AtCapacity::Shared));
+        let policy = policy("p", "2/inflight", Algorithm::SlidingLog);
+        let (open, first, second) = (Arc::new(AtomicU64::new(2)), hold(&store, &policy, 1), hold(&store, &policy, 1));
+        let worker = |id: Option<ReservationId>| {
+            let (store, policy, open) = (Arc::clone(&store), policy.clone(), Arc::clone(&open));
+            thread::spawn(move || {
+                if let Some(id) = id {
+                    assert!(store.renew(&id, TTL, &policy, now()).unwrap().known);
+                    // It is no longer counted before it is released, so the count is never too small.
+                    open.fetch_sub(1, SeqCst);
+                    assert!(store.commit(&id, &[0], &policy, now()).unwrap().known);
+                }
+                let key = Key::new("k").unwrap();
+                if store.reserve(&policy, &key, Cost::ONE, Hold::new(TTL), now()).unwrap().id.is_some() {
+                    assert!(open.fetch_add(1, SeqCst) < 2, "more than two holds are open");
+                }
+            })
+        };
+        for thread in [worker(Some(first)), worker(Some(second)), worker(None)] {
+            thread.join().unwrap();
+        }
+        assert_eq!(used(&store, &policy, now()), open.load(SeqCst));
+        assert_eq!(open.load(SeqCst), 2);
+    });
+}
+
+#[test]
+fn a_hold_of_several_requests_is_settled_as_one_in_every_order() {
+    in_every_order(|| {
+        let store = Arc::new(small_store(16, AtCapacity::Shared));
+        let policy = policy("p", "10/1m", Algorithm::SlidingLog);
+        let keys = ["a", "b"].map(|key| Key::new(key).unwrap());
+        let reserve = |order: [usize; 2]| {
+            let spends = order.map(|i| Spend { policy: &policy, key: &keys[i], cost: Cost::new(4).unwrap() });
+            store.reserve_all(&spends, Hold::new(TTL), now()).unwrap().id.unwrap()
+        };
+        // The requests are in different orders, so locks in that order would deadlock.
+        let ids = [reserve([0, 1]), reserve([1, 0])];
+        let commit = |id: &ReservationId, actual: u64| {
+            let (store, policy, id) = (Arc::clone(&store), policy.clone(), id.clone());
+            thread::spawn(move || store.commit(&id, &[actual], &policy, now()).unwrap().known)
+        };
+        let commits = [commit(&ids[0], 1), commit(&ids[1], 2), commit(&ids[0], 1)];
+        let known = commits.map(|thread| thread.join().unwrap());
+        assert!(known[1] && known[0] != known[2], "{known:?}");
+        for key in &keys {
+            assert_eq!(store.decide(Op::Peek, &policy, key, Cost::ONE, now()).used(), 3);
+        }
     });
 }

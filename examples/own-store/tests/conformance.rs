@@ -33,3 +33,6 @@ tidegate_conformance::refunds!(Map);
 tidegate_conformance::changed_limits!(Map);
 tidegate_conformance::caller_limits!(Map);
 tidegate_conformance::saturation!(Map);
+tidegate_conformance::reservation_vectors!(Map);
+tidegate_conformance::reservations!(Map);
+tidegate_conformance::reserve_all!(Map);

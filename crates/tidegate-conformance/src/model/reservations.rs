@@ -3,7 +3,7 @@
 use tidegate::{Op, Reason};
 
 use super::decision::{decision, reason};
-use super::{Micros, Model, ModelDecision, ModelPolicy, ModelRequest, ModelState, Units};
+use super::{Micros, Model, ModelDecision, ModelDecisions, ModelPolicy, ModelRequest, ModelState, Units};
 
 /// What a reservation is, and what happens at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +148,11 @@ impl Model {
     /// Sets the cost of a request aside. The hold is open if the decision has a `charged_at`.
     pub fn reserve(&mut self, request: &ModelRequest, hold: ModelHold, now: Micros) -> ModelDecision {
         self.decide_and_hold(Op::Check, std::slice::from_ref(request), Some(hold), now).overall
+    }
+
+    /// Sets the costs of several requests aside: all of them or none.
+    pub fn reserve_all(&mut self, requests: &[ModelRequest], hold: ModelHold, now: Micros) -> ModelDecisions {
+        self.decide_and_hold(Op::Check, requests, Some(hold), now)
     }
 
     /// Closes a hold whose work took `actual` units. Returns whether it was open.

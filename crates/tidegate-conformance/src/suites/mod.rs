@@ -13,6 +13,8 @@ pub mod overrides;
 pub mod refunds;
 pub mod reservation_vectors;
 pub mod reservations;
+pub mod reservations_under_overrides;
+pub mod reserve_all;
 pub mod saturation;
 pub mod shadow;
 pub mod vectors;

@@ -11,7 +11,7 @@ use crate::model::{
     Micros, ModelAlgorithm, ModelHold, ModelLease, ModelLimit, ModelOverride, ModelOverrideKind, ModelPolicy,
     ModelRequest, ModelReservationKind, Units,
 };
-use crate::property::check;
+use crate::property::{check, describe, expect_equal};
 use crate::{StoreUnderTest, settings};
 
 const MILLISECOND: Micros = 1_000;
@@ -417,7 +417,7 @@ fn with_max(policy: &ModelPolicy, max: [Units; 3]) -> ModelPolicy {
     policy
 }
 
-fn compare<S: StoreUnderTest>(promise: &str, with_overrides: bool, config: Config, steps: usize) {
+pub(super) fn compare<S: StoreUnderTest>(promise: &str, with_overrides: bool, config: Config, steps: usize) {
     let operations = prop::collection::vec(operation(with_overrides), settings::steps(steps));
     let cases = (policy(), generators::start_time(), operations);
     check::<S, _>(promise, config, &cases, |case| {
@@ -440,14 +440,6 @@ pub fn every_answer_with_reservations_equals_the_model<S: StoreUnderTest>() {
 /// If the store breaks this promise.
 pub fn long_histories_with_reservations_equal_the_model<S: StoreUnderTest>() {
     compare::<S>("long histories with reservations equal the model", false, settings::long_config(60), 150);
-}
-
-/// Compares the same operations while overrides are set and end.
-///
-/// # Panics
-/// If the store breaks this promise.
-pub fn every_answer_with_reservations_under_overrides_equals_the_model<S: StoreUnderTest>() {
-    compare::<S>("every answer with reservations under overrides equals the model", true, settings::config(800), 25);
 }
 
 /// Compares the same operations while the window of a log changes. Other changes of the layout date units by slots, and
@@ -493,9 +485,10 @@ pub fn a_denied_reserve_is_granted_at_its_retry_time<S: StoreUnderTest>() {
         let peek = history.comparison.store.decide(Op::Peek, &request, now);
         let Some(wait) = peek.retry_after.filter(|_| peek.reason == Reason::Limited) else { return Ok(()) };
         let early = history.comparison.store.decide(Op::Peek, &request, now + wait - 1);
-        prop_assert_eq!(early.reason, Reason::Limited, "admitted a microsecond early");
+        let request = &request;
+        let operation = |time| move || format!("denied at {now} us, then {}", describe(Op::Peek, request, time));
+        expect_equal(&Reason::Limited, &early.reason, operation(now + wait - 1))?;
         let due = history.comparison.store.decide(Op::Peek, &request, now + wait);
-        prop_assert_eq!(due.reason, Reason::Allowed, "denied at its retry time");
-        Ok(())
+        expect_equal(&Reason::Allowed, &due.reason, operation(now + wait))
     });
 }

@@ -14,7 +14,7 @@ use tidegate_conformance::suites::{
 use crate::faulty_store::{Behaviour, FaultyStore, Memory};
 
 /// Asserts that a test of a suite fails because of a wrong answer, and not because the faulty store itself panics.
-fn assert_fails(test: fn()) {
+pub(crate) fn assert_fails(test: fn()) {
     let panic = catch_unwind(test).expect_err("the suite does not find the fault");
     let message = panic.downcast_ref::<String>().expect("the panic has a message");
     assert!(message.starts_with("broken promise: ") && message.contains("\n  got:"), "another failure:\n{message}");
@@ -26,16 +26,17 @@ macro_rules! fault {
         $(#[$doc])*
         struct $fault;
 
-        impl Behaviour for $fault { $($method)+ }
+        impl $crate::faulty_store::Behaviour for $fault { $($method)+ }
 
         $(
             #[test]
             fn $test() {
-                assert_fails($suite::$function::<FaultyStore<$fault>>);
+                $crate::faults::assert_fails($suite::$function::<$crate::faulty_store::FaultyStore<$fault>>);
             }
         )+
     };
 }
+pub(crate) use fault;
 
 fault! {
     /// Charges denied requests.

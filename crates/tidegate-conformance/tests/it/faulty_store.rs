@@ -1,10 +1,11 @@
 //! [`FaultyStore`]: a correct store with one deliberate fault.
 
-use std::{marker::PhantomData, ops::Deref};
+use std::{collections::HashMap, marker::PhantomData, ops::Deref, sync::Mutex, time::Duration};
 
 use tidegate::{
-    ActiveOverride, Cost, Decision, Decisions, Inspection, Key, Limiter, ManualClock, Op, Override, Policy, Refund,
-    Spend, Store, StoreError, Timestamp,
+    ActiveOverride, Cost, Decision, Decisions, Hold, Inspection, Key, Lease, Leased, Limiter, ManualClock, Op,
+    Override, Policy, PolicySource, Refund, ReservationError, ReservationId, Reserved, ReservedAll, Settled, Spend,
+    Store, StoreError, Timestamp,
 };
 use tidegate_conformance::StoreUnderTest;
 use tidegate_conformance::proptest::test_runner::Config;
@@ -13,6 +14,8 @@ use tidegate_conformance::proptest::test_runner::Config;
 pub(crate) struct Memory {
     limiter: Limiter,
     pub(crate) time: ManualClock,
+    /// The key and the units of each hold, for faults that charge or refund it in another way.
+    pub(crate) holds: Mutex<HashMap<ReservationId, (Key<'static>, u64)>>,
 }
 
 impl Deref for Memory {
@@ -60,6 +63,51 @@ pub(crate) trait Behaviour: Send + Sync + 'static {
         new: Override,
     ) -> Result<Option<Override>, StoreError> {
         Ok(memory.set_override(policy, key, new)?)
+    }
+
+    fn reserve(
+        memory: &Memory,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        hold: Hold,
+    ) -> Result<Reserved, ReservationError> {
+        memory.reserve(policy, key, cost, hold)
+    }
+
+    fn reserve_all(memory: &Memory, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, ReservationError> {
+        memory.reserve_all(spends, hold)
+    }
+
+    fn commit(
+        memory: &Memory,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        memory.commit(id, actual, policies)
+    }
+
+    fn renew(
+        memory: &Memory,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        memory.renew(id, ttl, policies)
+    }
+
+    fn lease(memory: &Memory, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, ReservationError> {
+        memory.lease(policy, key, lease)
+    }
+
+    fn settle(
+        memory: &Memory,
+        id: &ReservationId,
+        spent: u64,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        memory.settle(id, spent, policies)
     }
 }
 
@@ -119,12 +167,52 @@ impl<B: Behaviour> Store for FaultyStore<B> {
     async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<ActiveOverride>, StoreError> {
         Ok(self.memory.override_of(policy, key))
     }
+
+    async fn reserve(&self, policy: &Policy, key: &Key<'_>, cost: Cost, hold: Hold) -> Result<Reserved, StoreError> {
+        let reserved = B::reserve(&self.memory, &B::policy(policy), key, cost, hold)?;
+        if let Some(id) = &reserved.id {
+            let held = (key.clone().into_owned(), cost.get());
+            self.memory.holds.lock().expect("no panic").insert(id.clone(), held);
+        }
+        Ok(reserved)
+    }
+
+    async fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, StoreError> {
+        Ok(B::reserve_all(&self.memory, spends, hold)?)
+    }
+
+    async fn commit(
+        &self,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        Ok(B::commit(&self.memory, id, actual, policies)?)
+    }
+
+    async fn renew(
+        &self,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        Ok(B::renew(&self.memory, id, ttl, policies)?)
+    }
+
+    async fn lease(&self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, StoreError> {
+        Ok(B::lease(&self.memory, policy, key, lease)?)
+    }
+
+    async fn settle(&self, id: &ReservationId, spent: u64, policies: &dyn PolicySource) -> Result<Settled, StoreError> {
+        Ok(B::settle(&self.memory, id, spent, policies)?)
+    }
 }
 
 impl<B: Behaviour> StoreUnderTest for FaultyStore<B> {
     fn empty(_seed: u64) -> Self {
         let time = ManualClock::at(Timestamp::from_micros(0));
-        let memory = Memory { limiter: Limiter::default().with_clock(time.clock()), time };
+        let limiter = Limiter::default().with_clock(time.clock());
+        let memory = Memory { limiter, time, holds: Mutex::default() };
         Self { memory, behaviour: PhantomData }
     }
 

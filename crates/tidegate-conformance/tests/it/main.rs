@@ -4,3 +4,4 @@ mod correct_store;
 mod faults;
 mod faulty_store;
 mod messages;
+mod reservation_faults;

@@ -87,6 +87,10 @@ impl FitCheck {
     pub(crate) fn limit_reservations(&mut self, open: Option<&Reservations>, max: u32) {
         let is_full = |open: &&Reservations| open.len() >= max as usize;
         self.full_until = open.filter(is_full).and_then(Reservations::first_end);
+        self.deny_if_full();
+    }
+
+    fn deny_if_full(&mut self) {
         if self.full_until.is_some() && self.fit == Fit::Fits {
             self.fit = Fit::Limited;
         }
@@ -104,6 +108,7 @@ impl FitCheck {
     #[cold]
     pub(crate) fn recheck(&mut self, specs: &[LimitSpec], cost: u64) {
         self.fit = Fit::new(specs, self.used, cost);
+        self.deny_if_full();
     }
 }
 

@@ -48,14 +48,18 @@ impl MemoryStore {
         let lock_of = |request: &KeyRequest<'_>| numbers.partition_point(|n| *n < self.shard_number(request.id));
 
         for request in &requests {
-            locked[lock_of(request)].evict_for(request, op, &self.shard(request.id).bounds);
+            let (shard, bounds) = (&mut locked[lock_of(request)], &self.shard(request.id).bounds);
+            match grants {
+                Some(_) => shard.evict_for_reservation(request, bounds),
+                None => shard.evict_for(request, op, bounds),
+            }
         }
         let mut checked: Vec<CheckedRequest> = Vec::with_capacity(requests.len());
-        for request in &requests {
+        for (i, request) in requests.iter().enumerate() {
             let bounds = &self.shard(request.id).bounds;
             let shard = &mut locked[lock_of(request)];
             let mut check = match grants {
-                Some(_) => shard.check_reservation(request, bounds),
+                Some(grants) => shard.check_reservation(request, &grants[i], bounds),
                 None => shard.check(request, bounds, op == Op::Peek),
             };
             let spent_with = |(earlier, other): (&KeyRequest<'_>, &CheckedRequest)| {

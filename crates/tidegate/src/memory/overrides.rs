@@ -14,8 +14,8 @@ impl MemoryStore {
     /// active.
     ///
     /// # Errors
-    /// If a caller supplied the policy's limits, if the override has already ended, or if the maximum number of overrides
-    /// is reached.
+    /// If a caller supplied the policy's limits, if the override has already ended, if only the override counts open holds,
+    /// or if the maximum number of overrides is reached.
     pub fn set_override(
         &self,
         policy: &Policy,
@@ -26,6 +26,7 @@ impl MemoryStore {
         if policy.is_supplied_by_caller() {
             return Err(OverrideError::Unnamed);
         }
+        set.check_for(policy)?;
         if set.is_over(now) {
             return Err(OverrideError::Over);
         }

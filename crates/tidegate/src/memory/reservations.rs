@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     BoundedShard, MemoryStore,
     id::{Id, nonce},
-    shard::{Change, KeyRequest},
+    shard::{Change, KeyRequest, Parts},
 };
 use crate::{
     cost::Cost,
@@ -23,8 +23,40 @@ use crate::{
     timestamp::Timestamp,
 };
 
+/// An operation on a hold of one or several requests.
+#[derive(Debug, Clone, Copy)]
+enum HoldChange<'a> {
+    /// Closes it. There is one number for all requests, or one for each, in order.
+    Commit(&'a [u64]),
+    /// Sets its end to this time from now.
+    Renew(Duration),
+}
+
+impl HoldChange<'_> {
+    /// The change of one of `parts` requests, which is under `policy`.
+    fn of_part(self, part: usize, parts: usize, policy: &Policy) -> Result<Change, ReservationError> {
+        match self {
+            Self::Commit([units]) => Ok(Change::Commit(*units)),
+            Self::Commit(units) if units.len() == parts => Ok(Change::Commit(units[part])),
+            Self::Commit(units) => Err(ReservationError::Amounts { given: units.len(), parts }),
+            Self::Renew(ttl) => policy.reservation_bounds().hold_ttl(ttl).map(Change::Renew),
+        }
+    }
+
+    /// The change of a hold that is not open, so that the number of its requests is not known.
+    fn of_unknown(self, policy: &Policy) -> Result<Change, ReservationError> {
+        match self {
+            Self::Commit([units, ..]) => Ok(Change::Commit(*units)),
+            _ => self.of_part(0, 1, policy),
+        }
+    }
+}
+
 impl MemoryStore {
     /// Reserves `cost` units until their actual cost is known. They are charged at once, as by a check.
+    ///
+    /// A hold that the store has no room to record is denied, even if the key is known. If the key is new and the store has
+    /// no room for it, [`AtCapacity`](crate::AtCapacity) applies: under `Admit`, the id is never known.
     ///
     /// # Errors
     /// If the ttl of the hold is out of range.
@@ -40,7 +72,7 @@ impl MemoryStore {
         let request = self.request(policy, key, cost.get(), now);
         let BoundedShard { shard, bounds } = self.shard(request.id);
         let nonce = nonce();
-        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::of_hold(hold.at_end()), others: None };
+        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::of_hold(hold.at_end()), parts: None };
         let decision = shard.lock().reserve(&request, &grant, bounds);
         if decision.degraded {
             self.sweep_other_half(request.id, now, Op::Check);
@@ -64,16 +96,17 @@ impl MemoryStore {
         let nonce = nonce();
         let parts = merged_into.iter().map(|i| self.reservation_id(merged[*i].policy, nonce, ids[*i]));
         let parts: Vec<ReservationId> = parts.collect::<Result<_, _>>()?;
-        let others = (spends.len() > 1).then(|| Arc::new(ReservationId::join(&parts).into_boxed_slice()));
-        let grant = |(i, spend): (usize, &Spend<'_>)| {
+        let all_parts = (spends.len() > 1).then(|| Arc::new(ReservationId::join(&parts).into_boxed_slice()));
+        let grant = |spend: &Spend<'_>| {
             let ttl = spend.policy.reservation_bounds().hold_ttl(hold.ttl())?;
-            let others = others.clone().filter(|_| i == 0);
-            Ok(Grant { nonce: halves(nonce), ttl, kind: Kind::of_hold(hold.at_end()), others })
+            Ok(Grant { nonce: halves(nonce), ttl, kind: Kind::of_hold(hold.at_end()), parts: all_parts.clone() })
         };
-        let grants: Vec<Grant> = merged.iter().enumerate().map(grant).collect::<Result<_, ReservationError>>()?;
+        let grants: Vec<Grant> = merged.iter().map(grant).collect::<Result<_, ReservationError>>()?;
         let decided = self.decide_merged(Op::Check, &merged, Some(&grants), now);
         let decisions = combine(spends, merged_into.into_iter().map(|i| decided[i]).collect());
-        let id = decisions.overall.is_allowed().then(|| parts[0].clone());
+        // A shadow policy may admit a request that is not recorded.
+        let recorded = decisions.parts.iter().position(|part| part.charged_at.is_some()).unwrap_or(0);
+        let id = decisions.overall.is_allowed().then(|| parts[recorded].clone());
         Ok(ReservedAll { decisions, id })
     }
 
@@ -97,12 +130,7 @@ impl MemoryStore {
         {
             return Ok(settled);
         }
-        let change = |part: usize, parts: usize| match actual {
-            [units] => Ok(Change::Commit(*units)),
-            _ if actual.len() == parts => Ok(Change::Commit(actual[part])),
-            _ => Err(ReservationError::Amounts { given: actual.len(), parts }),
-        };
-        self.change_hold(id, &change, policies, now)
+        self.change_hold(id, HoldChange::Commit(actual), policies, now)
     }
 
     /// Sets the end of an open hold to `ttl` from now.
@@ -116,8 +144,7 @@ impl MemoryStore {
         policies: &dyn PolicySource,
         now: Timestamp,
     ) -> Result<Settled, ReservationError> {
-        let ttl = id.policy(policies)?.reservation_bounds().hold_ttl(ttl)?;
-        self.change_hold(id, &|_, _| Ok(Change::Renew(ttl)), policies, now)
+        self.change_hold(id, HoldChange::Renew(ttl), policies, now)
     }
 
     /// Sets units aside that a node may admit by itself for a short time. An earlier lease is settled first.
@@ -134,15 +161,17 @@ impl MemoryStore {
         let ttl = lease.checked_ttl(policy)?;
         let request = self.request(policy, key, lease.least.get(), now);
         let settle = match &lease.settle {
+            Some((earlier, _)) if earlier.is_never_granted() => None,
             Some((earlier, _)) if self.place(earlier, policy)? != request.id => return Err(ReservationError::OtherKey),
             Some((earlier, spent)) => Some((halves(earlier.nonce()), checked_amount(*spent)?)),
             None => None,
         };
         let BoundedShard { shard, bounds } = self.shard(request.id);
         let nonce = nonce();
-        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::Lease, others: None };
+        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::Lease, parts: None };
         let (decision, granted, settled) = shard.lock().lease(&request, lease, settle, &grant, bounds)?;
         let id = (granted > 0).then(|| self.reservation_id(policy, nonce, request.id)).transpose()?;
+        let settled = settled.or(lease.settle.as_ref().map(|_| false));
         Ok(Leased { decision, id, granted, settled })
     }
 
@@ -190,31 +219,44 @@ impl MemoryStore {
         ReservationId::never_granted(policy, nonce())
     }
 
-    /// Changes all requests of a hold. `change` returns the change of a request, given its number and that of all.
+    /// Changes all requests of a hold.
     fn change_hold(
         &self,
         id: &ReservationId,
-        change: &dyn Fn(usize, usize) -> Result<Change, ReservationError>,
+        change: HoldChange<'_>,
         policies: &dyn PolicySource,
         now: Timestamp,
     ) -> Result<Settled, ReservationError> {
         let policy = id.policy(policies)?;
         if id.is_never_granted() {
-            change(0, 1)?;
-            return Ok(unknown_reservation(&policy));
+            return change.of_unknown(&policy).map(|_| unknown_reservation(&policy));
         }
         let request = self.request_of(id, &policy, now)?;
         let BoundedShard { shard, bounds } = self.shard(request.id);
-        let others = shard.lock().other_parts(&request, halves(id.nonce()), bounds);
-        let Some(others) = others else {
-            let (decision, known) = self.change_one(&request, id, change(0, 1)?)?;
-            return Ok(Settled { decision, known });
+        let parts = shard.lock().parts_of(&request, halves(id.nonce()), bounds);
+        let only = match parts {
+            Some(Parts::Several(parts)) => return self.change_parts(&parts, id, change, policies, now),
+            Some(Parts::One) => change.of_part(0, 1, &policy)?,
+            None => change.of_unknown(&policy)?,
         };
-        let parts = ReservationId::split(&others)?;
+        let (decision, known) = self.change_one(&request, id, only)?;
+        Ok(Settled { decision, known })
+    }
+
+    /// Changes all requests of a hold of several requests in one atomic step.
+    fn change_parts(
+        &self,
+        parts: &[u8],
+        id: &ReservationId,
+        change: HoldChange<'_>,
+        policies: &dyn PolicySource,
+        now: Timestamp,
+    ) -> Result<Settled, ReservationError> {
+        let parts = ReservationId::split(parts)?;
         let policies: Vec<_> = parts.iter().map(|part| part.policy(policies)).collect::<Result<_, _>>()?;
         let mut changes: Vec<(KeyRequest<'_>, Change)> = Vec::new();
         for (number, (part, policy)) in parts.iter().zip(&policies).enumerate() {
-            let (request, change) = (self.request_of(part, policy, now)?, change(number, parts.len())?);
+            let (request, change) = (self.request_of(part, policy, now)?, change.of_part(number, parts.len(), policy)?);
             // The same policy and key twice is one request of the summed cost.
             let same = changes.iter_mut().find(|(other, _)| other.id == request.id);
             match (same, change) {
@@ -223,21 +265,12 @@ impl MemoryStore {
                 (None, change) => changes.push((request, change)),
             }
         }
-        self.change_parts(&changes, id)
-    }
-
-    /// Changes all requests of a hold in one atomic step.
-    fn change_parts(
-        &self,
-        changes: &[(KeyRequest<'_>, Change)],
-        id: &ReservationId,
-    ) -> Result<Settled, ReservationError> {
         let mut numbers: Vec<_> = changes.iter().map(|(request, _)| self.shard_number(request.id)).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].shard.lock()).collect();
         let (mut decisions, mut modes, mut known): (Vec<Decision>, Vec<Mode>, bool) = (Vec::new(), Vec::new(), false);
-        for (request, change) in changes {
+        for (request, change) in &changes {
             let shard = &mut locked[numbers.partition_point(|number| *number < self.shard_number(request.id))];
             let bounds = &self.shard(request.id).bounds;
             let (decision, was_known) = shard.change_reservation(request, halves(id.nonce()), *change, bounds)?;

@@ -3,7 +3,7 @@
 //! Without further requests the units in use never grow: a hold that ends gives units back, and a lease that ends becomes a
 //! charge of the same units. So the time is found by a search over the ends, and between two ends by the algorithm itself.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use super::open::{Reservation, Reservations};
 use crate::{
@@ -59,7 +59,11 @@ impl Forecast<'_> {
                 if no_lease && level == 0 && is_log && stays {
                     return plain;
                 }
-                LogForecast { view, spec, log, grid: spec.grid, is_log }.falls_to(self.reservations, level, t)
+                let forecast = LogForecast { view, spec, log, grid: spec.grid, is_log };
+                if no_lease && level == 0 {
+                    return forecast.unused_at(self.reservations, t);
+                }
+                forecast.falls_to(self.reservations, level, t)
             }
             _ => self.search(view, spec, level, t),
         }
@@ -68,6 +72,13 @@ impl Forecast<'_> {
     /// The same for any state: searches over the ends in copies of the state.
     fn search(&self, view: &StateView<'_>, spec: &LimitSpec, level: u64, t: i64) -> i64 {
         let limit = view.specs.iter().position(|other| std::ptr::eq(other, spec)).unwrap_or(0);
+        // Most waits end after all of the reservations.
+        if let Some(last_end) = self.reservations.last_end() {
+            let after = self.after(view.newest, last_end);
+            if after.used(self.policy, limit, last_end) > level {
+                return after.falls_to(self.policy, limit, level, last_end).unwrap_or(last_end);
+            }
+        }
         let ends: Vec<i64> = self.reservations.iter().map(|open| open.until).collect();
         let used = |end: &i64| self.after(view.newest, *end).used(self.policy, limit, *end);
         let later = ends.partition_point(|end| used(end) > level);
@@ -120,10 +131,11 @@ struct LogForecast<'a> {
     is_log: bool,
 }
 
-/// Units that a hold gives back.
+/// Units that a hold gives back at its end, unless their entry in the log has expired before.
 struct Release {
     until: i64,
-    granted_at: i64,
+    entry: i64,
+    expires: i64,
     units: u64,
 }
 
@@ -139,7 +151,7 @@ impl LogForecast<'_> {
         let lease = |open: &Reservation| LeasedUnits { expires: self.expiry(open.until), units: open.units };
         let leases: Vec<LeasedUnits> = reservations.iter().filter(|open| open.is_lease()).map(lease).collect();
         let released_at = |x: i64, ended: i64| -> u64 {
-            let counts = |release: &&Release| release.until <= ended && self.expiry(release.granted_at) > x;
+            let counts = |release: &&Release| release.until <= ended && release.expires > x;
             releases.iter().filter(counts).map(|release| release.units).sum()
         };
         let leased_at =
@@ -154,37 +166,89 @@ impl LogForecast<'_> {
         let later = changes.partition_point(|change| used(*change) > level);
         let start = if later == 0 { t } else { changes[later - 1] };
         let end = changes.get(later).copied().unwrap_or(i64::MAX);
-        // No hold ends and no lease expires from here to `end`. Entries that were released expire, so that less is subtracted.
-        let open_leases = leased_at(start);
-        let mut x = start;
-        loop {
-            let given_back = released_at(x, start);
-            let Some(charged) = (level + given_back).checked_sub(open_leases) else { return end };
-            let falls = self.view.state(self.spec).falls_to(self.spec, self.view.newest, charged, x);
-            if falls >= end {
-                return end;
-            }
-            if released_at(falls, start) == given_back {
-                return falls;
-            }
-            x = falls;
+        // No hold ends and no lease expires from here to `end`. Only entries expire, and with them units that were released.
+        let released = released_at(start, start);
+        let Some(most) = (level + released).checked_sub(leased_at(start)) else { return end };
+        let falls_to = |charged| self.view.state(self.spec).falls_to(self.spec, self.view.newest, charged, start);
+        let fits = |charged| {
+            let x = falls_to(charged);
+            x >= end || used(x) <= level
+        };
+        // The greatest number of charged units at which at most `level` units are in use.
+        let (mut fitting, mut too_many) = (most.saturating_sub(released), most + 1);
+        if fits(most) {
+            fitting = most;
         }
+        while fitting + 1 < too_many && fitting < most {
+            let middle = fitting.midpoint(too_many);
+            if fits(middle) { fitting = middle } else { too_many = middle }
+        }
+        if fits(fitting) { falls_to(fitting).min(end) } else { end }
+    }
+
+    /// The first time, `t` or later, at which no units are in use, if no lease is open.
+    ///
+    /// It reads the entries from the newest one on. An entry counts until it expires, or until its last hold ends if holds
+    /// charged all of it. The search ends at the first entry that expires before a newer one has stopped to count.
+    fn unused_at(&self, reservations: &Reservations, t: i64) -> i64 {
+        let newest = self.entry(self.view.newest);
+        let is_newest = |open: &&Reservation| open.is_released_at_end() && self.entry(open.granted_at) == newest;
+        if self.log.units_at_newest() == reservations.held_at(self.view.newest)
+            && let Some(last) = reservations.iter().rev().find(is_newest)
+        {
+            let unused = last.until.min(self.expiry(self.view.newest)).max(t);
+            let Some(before) = self.log.last_closed() else { return unused };
+            let expiry = self.expiry_of_entry(before);
+            let is_before = |open: &Reservation| open.is_released_at_end() && self.entry(open.granted_at) == before;
+            if unused >= expiry || !reservations.iter().any(is_before) {
+                return unused.max(expiry);
+            }
+        }
+        let mut holds: Vec<(i64, i64, u64)> = reservations
+            .iter()
+            .filter(|open| open.is_released_at_end())
+            .map(|open| (self.entry(open.granted_at), open.until, open.units))
+            .collect();
+        // Stable, so that the holds of an entry stay in the order of their ends.
+        holds.sort_by_key(|(entry, ..)| Reverse(*entry));
+        let mut holds = holds.into_iter().peekable();
+        let mut unused = t;
+        for (entry, mut units) in self.log.entries_newest_first(newest) {
+            let expiry = self.expiry_of_entry(entry);
+            if expiry <= unused {
+                break;
+            }
+            while holds.next_if(|(of, ..)| *of > entry).is_some() {}
+            while let Some((_, until, held)) = holds.next_if(|(of, ..)| *of == entry) {
+                if units > 0 {
+                    unused = unused.max(until.min(expiry));
+                }
+                units = units.saturating_sub(held);
+            }
+            if units > 0 {
+                return expiry;
+            }
+        }
+        unused
     }
 
     /// The units that each hold gives back at its end, in the order of the ends. A refund may have returned some already.
     fn releases(&self, reservations: &Reservations) -> Vec<Release> {
-        let release =
-            |open: &Reservation| Release { until: open.until, granted_at: open.granted_at, units: open.units };
+        let release = |open: &Reservation| {
+            let entry = self.entry(open.granted_at);
+            Release { until: open.until, entry, expires: self.expiry_of_entry(entry), units: open.units }
+        };
         let mut releases: Vec<Release> =
             reservations.iter().filter(|open| open.is_released_at_end()).map(release).collect();
         let mut by_entry: Vec<usize> = (0..releases.len()).collect();
-        by_entry.sort_by_key(|i| (self.entry(releases[*i].granted_at), *i));
-        let (mut entry, mut left) = (i64::MIN, 0);
-        for i in by_entry {
+        by_entry.sort_by_key(|i| Reverse(releases[*i].entry));
+        let newest = self.entry(self.view.newest);
+        let units = self.log.units_at_each(newest, by_entry.iter().map(|i| releases[*i].entry));
+        let (mut entry, mut left) = (i64::MAX, 0);
+        for (i, units) in by_entry.into_iter().zip(units) {
             let release = &mut releases[i];
-            let own = self.entry(release.granted_at);
-            if own != entry {
-                (entry, left) = (own, self.units_of(own));
+            if release.entry != entry {
+                (entry, left) = (release.entry, units);
             }
             release.units = release.units.min(left);
             left -= release.units;
@@ -197,17 +261,13 @@ impl LogForecast<'_> {
         if self.is_log { time } else { bucket(self.grid, time) }
     }
 
-    fn units_of(&self, entry: i64) -> u64 {
-        let newest = self.entry(self.view.newest);
-        self.log.units_after(newest, entry - 1) - self.log.units_after(newest, entry)
-    }
-
     /// The first time at which a charge at `time` no longer counts.
     fn expiry(&self, time: i64) -> i64 {
-        if self.is_log {
-            time + self.grid.window
-        } else {
-            first_instant(self.grid, bucket(self.grid, time) + self.grid.buckets + 1)
-        }
+        self.expiry_of_entry(self.entry(time))
+    }
+
+    /// The first time at which an entry no longer counts.
+    fn expiry_of_entry(&self, entry: i64) -> i64 {
+        if self.is_log { entry + self.grid.window } else { first_instant(self.grid, entry + self.grid.buckets + 1) }
     }
 }

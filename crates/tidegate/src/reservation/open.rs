@@ -33,8 +33,8 @@ impl Kind {
 /// The random number of a reservation, as two halves: as one number it would need a larger alignment.
 pub(crate) type Nonce = [u64; 2];
 
-/// Where the store finds the other requests of a reservation of several requests. The store encodes it.
-pub(crate) type OtherParts = Arc<Box<[u8]>>;
+/// Where the store finds all requests of a reservation of several requests. The store encodes it.
+pub(crate) type AllParts = Arc<Box<[u8]>>;
 
 /// One open reservation.
 #[derive(Debug, Clone)]
@@ -48,8 +48,8 @@ pub(crate) struct Reservation {
     pub(crate) number: u32,
     /// Whether unused units of a hold are given back. They are not after the clock went far back.
     pub(crate) gives_back: bool,
-    /// For the first request of several.
-    pub(crate) others: Option<OtherParts>,
+    /// For a reservation of several requests.
+    pub(crate) parts: Option<AllParts>,
 }
 
 impl Reservation {
@@ -62,8 +62,8 @@ impl Reservation {
         self.kind == Kind::ReleasedHold && self.gives_back
     }
 
-    fn other_bytes(&self) -> usize {
-        self.others.as_ref().map_or(0, |others| size_of::<OtherParts>() + others.len())
+    fn parts_bytes(&self) -> usize {
+        bytes_of(self.parts.as_ref())
     }
 
     fn show(&self) -> OpenReservation {
@@ -83,14 +83,25 @@ pub(crate) struct Grant {
     pub(crate) nonce: Nonce,
     pub(crate) ttl: i64,
     pub(crate) kind: Kind,
-    pub(crate) others: Option<OtherParts>,
+    pub(crate) parts: Option<AllParts>,
+}
+
+fn bytes_of(parts: Option<&AllParts>) -> usize {
+    // The allocation of an `Arc` starts with two counters.
+    let header = 2 * size_of::<usize>() + size_of::<Box<[u8]>>();
+    parts.map_or(0, |parts| header + parts.len())
 }
 
 impl Grant {
+    /// The bytes of the places of its requests, if there are several.
+    pub(crate) fn parts_bytes(&self) -> usize {
+        bytes_of(self.parts.as_ref())
+    }
+
     /// The reservation of `units` that is granted at `at`.
     pub(crate) fn at(self, units: u64, at: i64) -> Reservation {
-        let Self { nonce, ttl, kind, others } = self;
-        Reservation { nonce, units, granted_at: at, until: at + ttl, kind, number: 0, gives_back: true, others }
+        let Self { nonce, ttl, kind, parts } = self;
+        Reservation { nonce, units, granted_at: at, until: at + ttl, kind, number: 0, gives_back: true, parts }
     }
 }
 
@@ -116,10 +127,10 @@ pub(crate) struct Reservations {
     open: VecDeque<Reservation>,
     /// The time of the newest hold.
     newest_hold: i64,
-    /// Units of the holds that were granted at that time and give units back.
+    /// Units of the holds that were granted at that time and are given back at their ends.
     held_at_newest: u64,
-    /// Bytes of all `others`.
-    other_bytes: usize,
+    /// Bytes of all `parts`. Requests that share them count them again.
+    parts_bytes: usize,
 }
 
 impl Default for Reservations {
@@ -133,7 +144,7 @@ impl Default for Reservations {
             newest_hold: 0,
             held_at_newest: 0,
             next_number: 0,
-            other_bytes: 0,
+            parts_bytes: 0,
         }
     }
 }
@@ -181,7 +192,7 @@ impl Reservations {
         self.leases.into()
     }
 
-    /// Units of the open holds that were granted at `time` and give units back, if none was granted later.
+    /// Units of the open holds that were granted at `time` and are given back at their ends, if none was granted later.
     pub(crate) fn held_at(&self, time: i64) -> u64 {
         if self.newest_hold == time { self.held_at_newest } else { 0 }
     }
@@ -204,6 +215,10 @@ impl Reservations {
 
     /// The first time, `t` or later, at which at most `level` units are in open holds, if nobody commits or renews them.
     pub(crate) fn held_falls_to(&self, level: u64, t: i64) -> i64 {
+        if level == 0 {
+            let last = self.open.iter().rev().find(|open| !open.is_lease());
+            return last.map_or(t, |last| last.until.max(t));
+        }
         let mut left = self.held;
         let mut time = t;
         for hold in self.open.iter().filter(|open| !open.is_lease()) {
@@ -219,7 +234,8 @@ impl Reservations {
     /// Adds a new reservation.
     pub(crate) fn insert(&mut self, mut new: Reservation) {
         new.number = self.next_number;
-        self.next_number += 1;
+        // Only the order of reservations with the same end depends on it.
+        self.next_number = self.next_number.wrapping_add(1);
         if !new.is_lease() && new.granted_at > self.newest_hold {
             (self.newest_hold, self.held_at_newest) = (new.granted_at, 0);
         }
@@ -273,13 +289,16 @@ impl Reservations {
         self.open.capacity()
     }
 
-    /// The bytes that another reservation may allocate.
+    /// The bytes that another reservation may allocate, without those of its `parts`.
     pub(crate) fn bytes_to_insert(&self) -> usize {
         if self.open.len() < self.open.capacity() { 0 } else { (self.open.len() + 4) * size_of::<Reservation>() }
     }
 
+    /// The bytes that the first reservation of a key may allocate, without those of its `parts`.
+    pub(crate) const BYTES_OF_FIRST: usize = 4 * size_of::<Reservation>();
+
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.open.capacity() * size_of::<Reservation>() + self.other_bytes
+        self.open.capacity() * size_of::<Reservation>() + self.parts_bytes
     }
 
     fn put(&mut self, new: Reservation) {
@@ -288,11 +307,11 @@ impl Reservations {
             self.leases += 1;
         } else {
             self.held += new.units;
-            if new.gives_back && new.granted_at == self.newest_hold {
+            if new.is_released_at_end() && new.granted_at == self.newest_hold {
                 self.held_at_newest += new.units;
             }
         }
-        self.other_bytes += new.other_bytes();
+        self.parts_bytes += new.parts_bytes();
         let order = |open: &Reservation| (open.until, open.number);
         // Most reservations of a key have the same ttl, so the new one ends last.
         let at = match self.open.back() {
@@ -309,13 +328,13 @@ impl Reservations {
         if at == 0 {
             self.first_end = self.open.front().map_or(i64::MAX, |first| first.until);
         }
-        self.other_bytes -= removed.other_bytes();
+        self.parts_bytes -= removed.parts_bytes();
         if removed.is_lease() {
             self.leased -= removed.units;
             self.leases -= 1;
         } else {
             self.held -= removed.units;
-            if removed.gives_back && removed.granted_at == self.newest_hold {
+            if removed.is_released_at_end() && removed.granted_at == self.newest_hold {
                 self.held_at_newest -= removed.units;
             }
         }

@@ -267,6 +267,9 @@ impl<S: Store> FailSafe<S> {
 
     #[cold]
     fn decide_without_store(&self, error: &StoreError, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
+        if op != Op::Peek && policy.has_in_flight_limit() {
+            return external_store::impossible(policy);
+        }
         self.note(error);
         self.fallback().decide(op, policy, key, cost, policy.on_store_failure())
     }
@@ -286,6 +289,9 @@ impl<S: Store> FailSafe<S> {
             Err(error) => error,
         };
         let (distinct, part_of) = external_store::distinct(spends)?;
+        if op != Op::Peek {
+            external_store::refuse_in_flight(spends)?;
+        }
         self.note(&error);
         let decided = self.fallback().decide_all(op, &distinct);
         Ok(external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))

@@ -35,3 +35,5 @@ tidegate_conformance::saturation!(Memory);
 tidegate_conformance::overrides!(Memory);
 tidegate_conformance::reservation_vectors!(Memory);
 tidegate_conformance::reservations!(Memory);
+tidegate_conformance::reservations_under_overrides!(Memory);
+tidegate_conformance::reserve_all!(Memory);

@@ -4,11 +4,12 @@ use std::{
     future::{Future, pending, ready},
     pin::Pin,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
 };
 
 use tidegate::{
-    Algorithm, AnyStore, Burst, Cost, Decision, Decisions, FailSafe, Inspection, Key, Limiter, Mode, OnStoreFailure,
-    Op, Policy, Reason, Refund, Spend, Store, StoreError, Timestamp,
+    Algorithm, AnyStore, Burst, Cost, Decision, Decisions, FailSafe, Hold, Inspection, Key, Limiter, Mode,
+    OnStoreFailure, Op, Policy, Reason, Refund, ReservationId, Spend, SpendError, Store, StoreError, Timestamp,
     external_store::{self, LimitStatus},
     now_or_never,
 };
@@ -180,6 +181,51 @@ fn every_failure_is_counted_and_reported() {
     let counted = report.event_counts.iter().find(|count| count.cause == "invalid_answer").expect("a count");
     assert_eq!(counted.count, 2);
     assert!(counted.what.contains("not a limit of the policy"), "{}", counted.what);
+}
+
+#[test]
+fn the_failure_choice_decides_about_holds_of_a_store_that_has_none() {
+    let store = FailSafe::new(Nonsense(Defect::Fails, Limiter::default()));
+    let key = Key::new("alice").expect("a key");
+    let hold = Hold::new(Duration::from_secs(60));
+    let bare = now_or_never(store.store().reserve(&policy(OnStoreFailure::Open), &key, Cost::ONE, hold));
+    assert_eq!(bare.expect("immediate"), Err(StoreError::Unsupported { operation: "reserve" }));
+    let reserve = |policy: &Policy| {
+        let reserved = now_or_never(store.reserve(policy, &key, Cost::ONE, hold)).expect("immediate");
+        let reserved = reserved.expect("well-formed");
+        assert!(reserved.decision.is_degraded());
+        assert_eq!(reserved.id.is_some(), reserved.decision.is_allowed());
+        reserved
+    };
+    let known = |id: &ReservationId, policy: &Policy| {
+        now_or_never(store.commit(id, &[0], policy)).expect("immediate").is_ok_and(|settled| settled.known)
+    };
+    let (open, closed) = (policy(OnStoreFailure::Open), policy(OnStoreFailure::Closed));
+    assert_eq!(reserve(&closed).decision.reason(), Reason::StoreUnavailable);
+    for _ in 0..10 {
+        let id = reserve(&open).id.expect("everything is admitted");
+        assert!(id.is_never_granted() && !known(&id, &open));
+    }
+    let local = policy("local".parse().expect("a choice"));
+    let ids = [(); 3].map(|()| reserve(&local).id.expect("the limit of this process"));
+    assert_eq!(reserve(&local).id, None);
+    assert!(known(&ids[0], &local) && !known(&ids[0], &local));
+    assert!(reserve(&local).id.is_some());
+}
+
+#[test]
+fn a_check_under_an_in_flight_limit_is_impossible_without_the_store_too() {
+    for choice in ["open", "closed", "local"] {
+        let store = FailSafe::new(Nonsense(Defect::Fails, Limiter::default()));
+        let jobs = Policy::new("jobs", ["3/inflight".parse().expect("a limit")]).expect("a policy");
+        let jobs = jobs.with_on_store_failure(choice.parse().expect("a choice"));
+        let key = Key::new("alice").expect("a key");
+        let decided = store.decide_now(Op::Check, &jobs, &key, Cost::ONE).expect("an immediate store");
+        assert_eq!(decided.reason(), Reason::Impossible, "{choice}");
+        let spend = Spend { policy: &jobs, key: &key, cost: Cost::ONE };
+        let all = store.decide_all_now(Op::Check, &[spend]).expect("an immediate store");
+        assert_eq!(all.expect_err("it is malformed"), SpendError::InFlight { part: 0, max: 3 }, "{choice}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! - `hold_guard`: holds of async code
 //! - `key_state`: the state of one key, for stores outside the library
 //! - `operations`: peek, charge, refund, reset and inspect
+//! - `reservations`, `reservation_capacity`: holds and leases, and their bounds
 //! - `overrides`, `override_storage`: overrides of single keys, and how the store keeps them
 
 #![allow(
@@ -25,3 +26,5 @@ mod key_state;
 mod operations;
 mod override_storage;
 mod overrides;
+mod reservation_capacity;
+mod reservations;

@@ -66,6 +66,10 @@ fn an_override_needs_a_named_policy_and_a_later_end() {
     let named = policy(&["3/1m"], "sliding_log");
     assert!(matches!(set(&named, Override::ban().until(at(5))), Err(OverrideError::Over)));
     assert!(set(&named, Override::ban().until(at(6))).is_ok());
+    let in_flight = Policy::new("jobs", ["4/inflight".parse().unwrap()]).unwrap();
+    let counts_holds = || Override::limits(in_flight.clone());
+    assert!(matches!(set(&named, counts_holds()), Err(OverrideError::InFlight { max: 4 })));
+    assert!(set(&in_flight, counts_holds()).is_ok());
     assert!(matches!(Override::ban().with_note(&"x".repeat(257)), Err(OverrideError::Note { len: 257 })));
 }
 

@@ -117,6 +117,20 @@ impl<'a> Chunk<'a> {
         })
     }
 
+    /// The time of the first entry.
+    #[inline]
+    pub(super) fn first(self) -> i64 {
+        self.first
+    }
+
+    /// The entries as times and units, decoded.
+    pub(super) fn to_vec(self) -> Vec<(i64, u64)> {
+        // Most entries have two bytes or more.
+        let mut entries = Vec::with_capacity(1 + self.bytes.len() / 2);
+        entries.extend(self.entries());
+        entries
+    }
+
     /// Finds the position after the last entry dated `horizon` or earlier. If no later entry exists, the returned time is
     /// that of the last entry.
     #[inline]
@@ -158,7 +172,7 @@ impl<'a> Chunk<'a> {
     /// The chunk with up to `units` fewer at exactly `time`; `None` if no entry has that time. It is never longer than
     /// before.
     pub(super) fn without(self, time: i64, units: u64) -> Option<Reduced> {
-        let mut entries: Vec<_> = self.entries().collect();
+        let mut entries = self.to_vec();
         let index = entries.binary_search_by_key(&time, |entry| entry.0).ok()?;
         let taken = units.min(entries[index].1);
         entries[index].1 -= taken;

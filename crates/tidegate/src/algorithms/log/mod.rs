@@ -246,6 +246,45 @@ impl Log {
         (0..self.chunk_count()).flat_map(|i| self.chunk(i).entries()).chain(open)
     }
 
+    /// All entries with at least one unit, newest first. It decodes no more chunks than are read.
+    pub(crate) fn entries_newest_first(&self, newest: i64) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let open = (self.open > 0).then_some((newest, self.open));
+        let chunks = (0..self.chunk_count()).rev();
+        open.into_iter().chain(chunks.flat_map(|i| self.chunk(i).to_vec().into_iter().rev()))
+    }
+
+    /// The units of the entries at exactly these times, which must not grow. It decodes each chunk at most once.
+    pub(crate) fn units_at_each(&self, newest: i64, times: impl Iterator<Item = i64>) -> Vec<u64> {
+        let mut decoded = (self.chunk_count(), Vec::new());
+        let units_at = |time: i64| {
+            if time >= newest {
+                return if time == newest { self.open } else { 0 };
+            }
+            let Some(chunk) = self.last_chunk_from(time, decoded.0) else { return 0 };
+            if chunk != decoded.0 {
+                decoded = (chunk, self.chunk(chunk).to_vec());
+            }
+            let found = decoded.1.binary_search_by_key(&time, |entry: &(i64, u64)| entry.0);
+            found.map_or(0, |i| decoded.1[i].1)
+        };
+        times.map(units_at).collect()
+    }
+
+    /// The last chunk that begins at `time` or earlier, among those up to the chunk `last`.
+    fn last_chunk_from(&self, time: i64, last: usize) -> Option<usize> {
+        let (mut low, mut high) = (0, self.chunk_count().min(last + 1));
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.chunk(middle).first() <= time { low = middle + 1 } else { high = middle }
+        }
+        low.checked_sub(1)
+    }
+
+    /// The time of the last entry before the newest time, if there is one.
+    pub(crate) fn last_closed(&self) -> Option<i64> {
+        (self.closed > 0).then_some(self.last)
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.body {
             Body::Short { .. } => 0,

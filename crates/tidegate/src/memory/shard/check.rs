@@ -124,7 +124,10 @@ impl Shard {
 
     #[cold]
     fn check_new_key(&mut self, request: &KeyRequest<'_>, bounds: &Bounds, peek: bool) -> CheckedRequest {
-        let location = if self.reserve_key(request.policy.layout(), bounds) {
+        let location = if let Some(id) = self.overflow_with_reservations(request, bounds) {
+            self.count_refused(request, bounds, peek);
+            StateLocation::Overflow(id)
+        } else if self.reserve_key(request.policy.layout(), bounds) {
             StateLocation::New
         } else {
             self.count_refused(request, bounds, peek);

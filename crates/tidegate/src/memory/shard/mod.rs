@@ -20,7 +20,7 @@ pub(super) use check::CheckedRequest;
 pub(super) use overflow::overflow_bits;
 pub(super) use overrides::TooManyOverrides;
 use overrides::{OverrideStatus, Overrides};
-pub(super) use reservations::Change;
+pub(super) use reservations::{Change, Parts};
 
 use super::{bounds::Bounds, id::Id, large_states::LargeStates, layouts::Layouts, slot::pack, table::Table};
 use crate::{

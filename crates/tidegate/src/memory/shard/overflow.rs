@@ -6,6 +6,9 @@
 //! policy. A policy of the program itself always has its coarse states. Keys that share a fine state share the same coarse
 //! state, and a fine state starts with the units in use in the coarse state. So the state that decides for a key includes
 //! the units that the key has used in either of them.
+//!
+//! A key does not leave an overflow state with open reservations, because some of them may be its own: they end there, and
+//! only there they count until they end.
 
 use super::{Address, KeyRequest, LOG_GROWTH, Shard, TableId};
 use crate::memory::{bounds::Bounds, id::Id, table::Table};
@@ -56,6 +59,13 @@ impl Shard {
             return [None, None];
         }
         [fine_id(request, bounds), coarse_id(request)].map(|id| self.overflow.find(id).map(Address::overflow))
+    }
+
+    /// The id of the overflow state that a key must keep using, because it has open reservations.
+    pub(super) fn overflow_with_reservations(&self, request: &KeyRequest<'_>, bounds: &Bounds) -> Option<Id> {
+        let address = self.overflow_state(request, bounds)?;
+        let last_end = self.reservations_at(address)?.last_end()?;
+        (last_end > request.now.max(self.newest(address))).then(|| self.slot(address).id)
     }
 
     /// The id of the overflow state to charge for a key. The state may not exist yet. `None` if it cannot be created.

@@ -3,20 +3,21 @@
 use std::sync::Arc;
 
 use super::{
-    Address, KeyRequest, Shard,
+    Address, KeyRequest, LOG_GROWTH, Shard,
     check::{CheckedRequest, SavedState, StateLocation},
     overridden::stored_by,
 };
 use crate::{
     answer::{Fit, Outcome},
     decision::Decision,
+    limit_states::ReservedStates,
     memory::bounds::Bounds,
     op::Op,
     overrides::OverrideRule,
     policy::Policy,
     reservation::{
         Lease, ReservationError,
-        open::{Grant, Nonce, OtherParts, Reservation, Reservations},
+        open::{AllParts, Grant, Nonce, Reservations},
     },
     stored_state::StoredState,
 };
@@ -48,6 +49,13 @@ impl Change {
             Self::Settle(spent) => stored.settle(policy, nonce, spent, at, room),
         }
     }
+}
+
+/// The requests of an open hold.
+#[derive(Debug, Clone)]
+pub(in crate::memory) enum Parts {
+    One,
+    Several(AllParts),
 }
 
 impl Shard {
@@ -100,26 +108,55 @@ impl Shard {
             self.count(Op::Check, true);
             return answer.decision(one_limit, moment);
         }
-        self.evict_for(request, Op::Check, bounds);
-        let checked = self.check_reservation(request, bounds);
+        self.evict_for_reservation(request, bounds);
+        let checked = self.check_reservation(request, grant, bounds);
         let outcome = Outcome::new(Op::Check, checked.fits());
         let decision = self.commit(request, checked, outcome, Some(grant), bounds);
         self.count(Op::Check, decision.is_allowed());
         decision
     }
 
-    /// Checks whether the cost fits, and whether the key can have another reservation.
-    pub(in crate::memory) fn check_reservation(&mut self, request: &KeyRequest<'_>, bounds: &Bounds) -> CheckedRequest {
+    /// Evicts some expired states if there is no room for another reservation of the key.
+    pub(in crate::memory) fn evict_for_reservation(&mut self, request: &KeyRequest<'_>, bounds: &Bounds) {
+        self.evict_for(request, Op::Check, bounds);
+        let own = self.keys.find(request.id).map(|at| self.reservations_at(Address::key(at)));
+        let growth = own.map(|open| LOG_GROWTH + open.map_or(0, Reservations::bytes_to_insert));
+        if growth.is_some_and(|growth| !bounds.has_room(growth)) {
+            self.sweep_for_room(request.now, Op::Check, bounds);
+        }
+    }
+
+    /// Checks whether the cost fits, whether the key can have another reservation, and whether there is room to record it.
+    pub(in crate::memory) fn check_reservation(
+        &mut self,
+        request: &KeyRequest<'_>,
+        grant: &Grant,
+        bounds: &Bounds,
+    ) -> CheckedRequest {
         let mut checked = self.check(request, bounds, false);
-        if let Some(open) = self.address_of(request, &checked).and_then(|address| self.reservations_at(address)) {
-            checked.check.limit_reservations(Some(open), request.policy.reservation_bounds().max_reservations());
-            let growth = open.bytes_to_insert();
-            let is_bounded = checked.location != StateLocation::Overridden;
-            if checked.fits() && is_bounded && !bounds.has_room(growth) {
-                checked.location = StateLocation::Refused;
+        let open = self.address_of(request, &checked).and_then(|address| self.reservations_at(address));
+        checked.check.limit_reservations(open, request.policy.reservation_bounds().max_reservations());
+        let first = || size_of::<ReservedStates>() + Reservations::BYTES_OF_FIRST + self.large_states.bytes_to_put();
+        let growth = open.map_or_else(first, Reservations::bytes_to_insert) + grant.parts_bytes();
+        let has_room = match checked.location {
+            StateLocation::Own(_) | StateLocation::New => bounds.has_room(growth),
+            StateLocation::Overflow(_) => bounds.has_overflow_room(growth),
+            StateLocation::Overridden => self.is_exempt(request) || bounds.has_room(growth),
+            StateLocation::Uncounted | StateLocation::Refused => true,
+        };
+        if checked.fits() && !has_room {
+            if checked.location == StateLocation::New {
+                bounds.give_back_key();
             }
+            // A reservation that is not recorded could not be settled, so it is never admitted.
+            checked.location = StateLocation::Refused;
+            self.counters.refused += 1;
         }
         checked
+    }
+
+    fn is_exempt(&self, request: &KeyRequest<'_>) -> bool {
+        self.override_of(request.id).is_some_and(|active| matches!(active.rule(), OverrideRule::Exempt))
     }
 
     /// Settles an earlier lease, whose nonce and spent units are in `settle`. Then sets units aside for a node. Returns the
@@ -136,8 +173,8 @@ impl Shard {
             Some((nonce, spent)) => Some(self.change_reservation(request, nonce, Change::Settle(spent), bounds)?.1),
             None => None,
         };
-        self.evict_for(request, Op::Check, bounds);
-        let checked = self.check_reservation(request, bounds);
+        self.evict_for_reservation(request, bounds);
+        let checked = self.check_reservation(request, grant, bounds);
         let granted = if checked.fits() { self.units_to_lease(request, &checked, lease) } else { 0 };
         let outcome = Outcome::new(Op::Check, checked.fits());
         let request = KeyRequest { cost: granted.max(request.cost), ..*request };
@@ -187,17 +224,11 @@ impl Shard {
         Ok((self.commit(&request, checked, Outcome::NotCharged, None, bounds), known))
     }
 
-    /// The places of the other requests of a reservation of several requests, which its first request knows.
-    pub(in crate::memory) fn other_parts(
-        &self,
-        request: &KeyRequest<'_>,
-        nonce: Nonce,
-        bounds: &Bounds,
-    ) -> Option<OtherParts> {
+    /// The requests of a hold. `None` if the hold is not open.
+    pub(in crate::memory) fn parts_of(&self, request: &KeyRequest<'_>, nonce: Nonce, bounds: &Bounds) -> Option<Parts> {
         let open = self.addresses_of(request, bounds).into_iter().flatten().filter_map(|at| self.reservations_at(at));
-        let found: Option<&Reservation> =
-            open.filter_map(|open| open.find(nonce, false)).map(|(_, found)| found).next();
-        found?.others.clone()
+        let (_, hold) = open.filter_map(|open| open.find(nonce, false)).next()?;
+        Some(hold.parts.clone().map_or(Parts::One, Parts::Several))
     }
 
     /// The states that can have reservations of a key: its own, and those that it shares while it has none.

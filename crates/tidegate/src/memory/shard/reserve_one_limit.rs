@@ -48,8 +48,9 @@ impl Shard {
         slot.set_newest(moment.at);
         self.counters.joined += u64::from(answer.joined);
         bounds.count_bytes(before, state.heap_bytes());
-        if open.first_end_or_max() < answer.reset_at {
-            answer.reset_at = self.reset_at(at, request, one_limit, moment);
+        match reset_of_log(state, open, one_limit, moment, answer.reset_at) {
+            Some(reset_at) => answer.reset_at = reset_at,
+            None => answer.reset_at = self.reset_at(at, request, one_limit, moment),
         }
         Some((answer, moment))
     }
@@ -74,7 +75,7 @@ impl Shard {
         let capacity = one_limit.spec.capacity;
         let action = OneLimitRequest { op: Op::Check, cost: request.cost, capacity, room };
         let mut answer;
-        let mut first_end = moment.at + grant.ttl;
+        let reset_at;
         let large = slot.large_state();
         match large.map(|large| self.large_states.get_mut(large)) {
             Some(LimitStates::Reserved(reserved)) => {
@@ -88,7 +89,7 @@ impl Shard {
                     return None;
                 }
                 open.insert(grant.clone().at(request.cost, moment.at));
-                first_end = open.first_end_or_max();
+                reset_at = reset_of_log(state, open, one_limit, moment, answer.reset_at);
                 bounds.count_bytes(before, reserved.heap_bytes());
             }
             _ if !room => return None,
@@ -102,14 +103,16 @@ impl Shard {
                 };
                 let before = large.map_or(0, |_| state.heap_bytes());
                 answer = state.apply(spec, newest, moment.at, action);
-                let states = LimitStates::One(state);
                 let states = if answer.charged {
                     let mut reserved = self.spare_reserved.pop().unwrap_or_default();
-                    reserved.states = states;
-                    reserved.reservations.insert(grant.clone().at(request.cost, moment.at));
+                    let open = &mut reserved.reservations;
+                    open.insert(grant.clone().at(request.cost, moment.at));
+                    reset_at = reset_of_log(&state, open, one_limit, moment, answer.reset_at);
+                    reserved.states = LimitStates::One(state);
                     LimitStates::Reserved(reserved)
                 } else {
-                    states
+                    reset_at = None;
+                    LimitStates::One(state)
                 };
                 match large {
                     Some(large) => {
@@ -126,9 +129,7 @@ impl Shard {
         }
         self.keys.slot_mut(at).set_newest(moment.at);
         self.counters.joined += u64::from(answer.joined);
-        if first_end < answer.reset_at {
-            answer.reset_at = self.reset_at(at, request, one_limit, moment);
-        }
+        answer.reset_at = reset_at.unwrap_or_else(|| self.reset_at(at, request, one_limit, moment));
         Some((answer, moment))
     }
 
@@ -152,7 +153,7 @@ impl Shard {
         let (state, open) = reserved.without_ends_or_leases(moment.at)?;
         let before = state.heap_bytes();
         let (position, hold) = open.find(nonce, false)?;
-        if hold.others.is_some() {
+        if hold.parts.is_some() {
             return None;
         }
         let (units, granted_at, gives_back) = (hold.units, hold.granted_at, hold.gives_back);
@@ -202,6 +203,33 @@ impl Shard {
             reserved.reservations.clear();
             self.spare_reserved.push(reserved);
         }
+    }
+}
+
+/// The time at which no units are in use, in the common cases. `plain` is that time if no hold ended.
+#[inline]
+fn reset_of_log(
+    state: &LimitState,
+    open: &Reservations,
+    one_limit: &OneLimit,
+    moment: Moment,
+    plain: i64,
+) -> Option<i64> {
+    let first_end = open.first_end_or_max();
+    if first_end >= plain {
+        return Some(plain);
+    }
+    let LimitState::Log(log) = state else { return None };
+    let held = open.held_at(moment.at);
+    match log.units_at_newest() {
+        // Units that no hold gives back count until they expire.
+        units if units > held => Some(plain),
+        // The older entries are not of the only hold.
+        units if units == held && open.len() == 1 => {
+            let before = log.last_closed().map_or(i64::MIN, |entry| entry + one_limit.spec.grid.window);
+            Some(first_end.max(before))
+        }
+        _ => None,
     }
 }
 
