@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use tidegate::{
     AtCapacity, Decision, Hold, OnStoreFailure, Op, Policy, PolicySource, ReservationError, ReservationId, Reserved,
-    ReservedAll, Settled, Share, Spend,
+    Settled, Share, Spend,
 };
 
 use crate::{
@@ -51,23 +51,18 @@ impl Fallback {
         self.answers.reserve(spend.policy, spend.key, spend.cost, hold, choice)
     }
 
-    /// Reserves several requests, each by its failure choice. The id is never known.
-    pub(crate) fn reserve_all(
+    /// Decides one request of a reservation of several. Its units are reserved locally, if nothing denies the reservation.
+    pub(crate) fn decide_part(
         &self,
         error: &Error,
-        spends: &[Spend<'_>],
+        spend: &Spend<'_>,
         hold: Hold,
-    ) -> Result<ReservedAll, ReservationError> {
-        for spend in spends {
-            self.count(error, spend.policy);
+        denied: bool,
+    ) -> Result<Decision, ReservationError> {
+        if denied {
+            return Ok(self.decide(error, Op::Peek, spend));
         }
-        self.answers.reserve_all(spends, hold)
-    }
-
-    /// Decides one request of a reservation of several, whose other requests Redis has decided. Under a local choice its
-    /// units are charged, and a limit on open holds denies it.
-    pub(crate) fn decide_reserved(&self, error: &Error, op: Op, spend: &Spend<'_>) -> Decision {
-        self.decide(error, op, spend)
+        self.reserve(error, spend, hold).map(|reserved| reserved.decision)
     }
 
     /// Commits a hold that was granted locally.

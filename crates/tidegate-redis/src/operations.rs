@@ -70,12 +70,7 @@ impl Store for RedisStore {
         reservations::lease_units(self, policy, key, lease).await
     }
 
-    async fn settle(
-        &self,
-        id: &ReservationId,
-        spent: u64,
-        policies: &dyn PolicySource,
-    ) -> Result<Settled, StoreError> {
+    async fn settle(&self, id: &ReservationId, spent: u64, policies: &dyn PolicySource) -> Result<Settled, StoreError> {
         reservations::settle(self, id, spent, policies).await
     }
 

@@ -163,7 +163,9 @@ pub(crate) enum ChangeReply<'a> {
         key: KeyReply<'a>,
     },
     /// More was spent of the lease than its units. Nothing was done.
-    SpentTooMuch { units: u64 },
+    SpentTooMuch {
+        units: u64,
+    },
     /// The reservation has several requests, whose ids these are. Nothing was done.
     Parts(&'a [u8]),
 }
@@ -408,7 +410,8 @@ impl<'a> RawPolicy<'a> {
             1 => policy,
             2 => policy.with_algorithm(Algorithm::SlidingCounter),
             3 => {
-                let buckets = grids().next().map_or(0, |[_, buckets, _]| buckets);
+                // Without a window, the number of buckets has no effect.
+                let buckets = grids().next().map_or(1, |[_, buckets, _]| buckets);
                 policy.with_algorithm(Algorithm::SlidingBuckets(Buckets::new(buckets).map_err(garbled)?))
             }
             4 => policy.with_algorithm(Algorithm::FixedWindow),
@@ -426,7 +429,11 @@ mod tests {
     use tidegate::{Op, Policy};
 
     use super::{AppliedOverride, Reader, Status, read_reply};
-    use crate::wire::{Action, Group, encode_policy, put};
+    use crate::wire::{
+        Action, Group,
+        ReservationStep::{Commit, Lease, Reserve, Settle},
+        encode_policy, put,
+    };
 
     fn policy(limits: &[&str]) -> Policy {
         Policy::unnamed(limits.iter().map(|limit| limit.parse().expect("a limit"))).expect("a policy")
@@ -446,6 +453,7 @@ mod tests {
         let other = encode_policy(&policy(&["7/1s", "9/1m"]));
         let limit = |used| numbers(&[(used, 7), (0, 7), (60, 7)]);
         let inspected = numbers(&[(3, 7), (60, 7), (50, 7), (2, 4), (1, 2), (10, 8), (20, 8), (3, 7)]);
+        let open = numbers(&[(1, 2), (5, 7), (10, 8), (90, 7), (0, 1)]);
         let head = |flags| numbers(&[(flags, 1), (17, 7)]);
         vec![
             (check, [head(1), limit(3)].concat()),
@@ -455,8 +463,13 @@ mod tests {
             (Action::Refund, [head(4), limit(3)].concat()),
             (Action::Reset, vec![2]),
             (inspect, vec![0]),
-            (inspect, [head(2), inspected.clone()].concat()),
-            (inspect, [head(2 + 16), other, inspected.clone(), inspected].concat()),
+            (inspect, [head(2), inspected.clone(), open.clone()].concat()),
+            (inspect, [head(2 + 16), other, inspected.clone(), inspected, numbers(&[(0, 2)])].concat()),
+            (Action::Reservation(Reserve), [head(1), limit(3), numbers(&[(0, 7)])].concat()),
+            (Action::Reservation(Commit), [vec![1], head(0), limit(3)].concat()),
+            (Action::Reservation(Commit), numbers(&[(4, 1), (2, 2), (7, 2)])),
+            (Action::Reservation(Settle), numbers(&[(3, 1), (9, 7)])),
+            (Action::Reservation(Lease), [numbers(&[(2, 1), (4, 7)]), head(0), limit(3), numbers(&[(0, 7)])].concat()),
         ]
     }
 

@@ -50,7 +50,11 @@ fn metrics(stats: Stats, breakers: &[(String, BreakerState)]) -> Vec<Metric> {
         Metric::counter("store_batched", "Decisions sent in script calls", stats.batched),
         Metric::counter("store_breaker_opened", "Times that the breaker of a node opened", stats.breaker_opened),
         Metric::counter("store_grants", "Holds and leases that Redis granted", stats.grants),
-        Metric::counter("store_unknown_commits", "Commits, renewals and settles of reservations that were not open", stats.unknown_commits),
+        Metric::counter(
+            "store_unknown_commits",
+            "Commits, renewals and settles of reservations that were not open",
+            stats.unknown_commits,
+        ),
         Metric::counter("store_releases_dropped", "Dropped holds whose release was not sent", stats.releases_dropped),
         Metric::labelled(MetricKind::Counter, "degraded_decisions", "Decisions made without Redis", "choice", choices),
         Metric::degraded_answers(stats.errors),

@@ -27,7 +27,11 @@ pub(crate) type Secret = [u8; SECRET_SIZE];
 
 /// The secrets that this node has read, the newest first. The previous one finds older reservations.
 #[derive(Debug, Default)]
-pub(crate) struct Secrets(Mutex<Known>);
+pub(crate) struct Secrets {
+    known: Mutex<Known>,
+    /// Held while the secret is read, so that many callers cause one request.
+    reading: tokio::sync::Mutex<()>,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -40,23 +44,21 @@ struct Known {
 impl Secrets {
     /// The newest secret, unless it is older than `age`.
     fn newest(&self, age: u64) -> Option<Secret> {
-        let known = self.0.lock();
+        let known = self.known.lock();
         known.newest.filter(|_| stopwatch::micros().saturating_sub(known.read_at) < age)
     }
 
-    /// Records the secret that Redis has. Returns whether it is another one.
-    fn record(&self, secret: Secret) -> bool {
-        let mut known = self.0.lock();
+    /// Records the secret that Redis has.
+    fn record(&self, secret: Secret) {
+        let mut known = self.known.lock();
         known.read_at = stopwatch::micros();
-        let is_other = known.newest != Some(secret);
-        if is_other {
+        if known.newest != Some(secret) {
             known.previous = known.newest.replace(secret);
         }
-        is_other
     }
 
     fn all(&self) -> Vec<Secret> {
-        let known = self.0.lock();
+        let known = self.known.lock();
         known.newest.into_iter().chain(known.previous).collect()
     }
 }
@@ -99,7 +101,7 @@ impl RedisStore {
         if let Some(secret) = self.inner.secrets.newest(CHECK_AFTER) {
             return Ok(secret);
         }
-        match self.read_secret(policy).await {
+        match self.read_secret(policy, CHECK_AFTER).await {
             Ok(secret) => Ok(secret),
             Err(error) => self.inner.secrets.newest(u64::MAX).ok_or(error),
         }
@@ -108,7 +110,7 @@ impl RedisStore {
     /// The secrets by which an id may have been sealed, the newest first.
     pub(crate) async fn secrets(&self, policy: &Policy) -> Result<Vec<Secret>, Error> {
         let known = self.inner.secrets.all();
-        if known.is_empty() { Ok(vec![self.read_secret(policy).await?]) } else { Ok(known) }
+        if known.is_empty() { Ok(vec![self.read_secret(policy, CHECK_AFTER).await?]) } else { Ok(known) }
     }
 
     /// Reads the secret again, because an id was unknown. Returns it if it is another one than before.
@@ -117,14 +119,18 @@ impl RedisStore {
         if self.inner.secrets.newest(CHECK_UNKNOWN_AFTER).is_some() {
             return None;
         }
-        self.read_secret(policy).await.ok().filter(|secret| Some(*secret) != before)
+        self.read_secret(policy, CHECK_UNKNOWN_AFTER).await.ok().filter(|secret| Some(*secret) != before)
     }
 
-    async fn read_secret(&self, policy: &Policy) -> Result<Secret, Error> {
+    /// Reads the secret from Redis, unless another caller has just done so: at most `age` microseconds ago.
+    async fn read_secret(&self, policy: &Policy, age: u64) -> Result<Secret, Error> {
+        let _reading = self.inner.secrets.reading.lock().await;
+        if let Some(secret) = self.inner.secrets.newest(age) {
+            return Ok(secret);
+        }
         let request = KeyRequest::new(self.inner.secret_name(), policy, Cost::ONE, None);
         let candidate: Secret = rand::random();
-        let answer =
-            self.ask(Action::Reservation(ReservationStep::Secret), request.with_payload(&candidate)).await?;
+        let answer = self.ask(Action::Reservation(ReservationStep::Secret), request.with_payload(&candidate)).await?;
         let secret = Reader::new(answer.bytes()).secret()?;
         self.inner.secrets.record(secret);
         Ok(secret)

@@ -23,7 +23,7 @@ pub(crate) enum Scope {
 
 /// A request for a hold. `others` has the ids of all requests of the reservation, if there are several.
 pub(crate) fn reserve(policy: &Policy, hold: Hold, ttl_us: u64, nonce: [u8; 16], others: &[u8]) -> Vec<u8> {
-    let kind = if hold.at_end() == AtEnd::Spent { 1 } else { 0 };
+    let kind = u8::from(hold.at_end() == AtEnd::Spent);
     let mut bytes = grant(policy, kind, ttl_us, nonce);
     bytes.extend_from_slice(others);
     bytes

@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use tidegate::{
-    Cost, Decision, Hold, Key, Lease, Leased, Mode, Op, Policy, PolicySource, ReservationError, ReservationId, Reserved,
-    ReservedAll, Settled, Spend, StoreError, external_store,
+    Cost, Decision, Hold, Key, Lease, Leased, Mode, Op, Policy, PolicySource, ReservationError, ReservationId,
+    Reserved, ReservedAll, Settled, Spend, StoreError, external_store,
 };
 
 use crate::{
@@ -158,29 +158,24 @@ pub(crate) async fn reserve_all(
     hold: Hold,
 ) -> Result<ReservedAll, StoreError> {
     let (distinct, part_of) = external_store::distinct(spends)?;
-    let ttls: Vec<u64> = distinct
-        .iter()
-        .map(|spend| external_store::hold_ttl_us(spend.policy, hold.ttl()))
-        .collect::<Result<_, _>>()?;
-    let secret = match store.secret(distinct[0].policy).await {
-        Ok(secret) => secret,
-        Err(error) if store.time.is_some() => return Err(error.into()),
-        Err(error) => return Ok(store.inner.fallback.reserve_all(&error, spends, hold)?),
-    };
+    let ttls: Vec<u64> =
+        distinct.iter().map(|spend| external_store::hold_ttl_us(spend.policy, hold.ttl())).collect::<Result<_, _>>()?;
     let nonce = nonce();
     let subjects: Vec<Subject> = distinct.iter().map(|spend| KeyNames::subject(spend.key)).collect();
-    let ids: Vec<ReservationId> = part_of
-        .iter()
-        .map(|part| seal(&secret, &subjects[*part], distinct[*part].policy, nonce))
-        .collect::<Result<_, _>>()?;
+    let secret = store.secret(distinct[0].policy).await;
+    let id = |part: &usize| match &secret {
+        Ok(secret) => seal(secret, &subjects[*part], distinct[*part].policy, nonce),
+        Err(_) => Ok(ReservationId::never_granted(distinct[*part].policy, nonce)),
+    };
+    let ids: Vec<ReservationId> = part_of.iter().map(id).collect::<Result<_, _>>()?;
     let others = if spends.len() > 1 { ReservationId::join(&ids) } else { Vec::new() };
     let request = |(i, spend): (usize, &Spend<'_>)| {
         let others = if i == 0 { others.as_slice() } else { &[] };
         store.request_of(&subjects[i], spend.policy, spend.cost, &reserve(spend.policy, hold, ttls[i], nonce, others))
     };
     let requests: Vec<KeyRequest> = distinct.iter().enumerate().map(request).collect();
-    let joint = JointReserve { store, spends: &distinct, requests: &requests, nonce };
-    let decided = joint.decide().await?;
+    let joint = JointReserve { store, spends: &distinct, requests: &requests, nonce, hold };
+    let decided = joint.decide(secret.err()).await?;
     let decisions = external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
     let id = decisions.overall.is_allowed().then(|| ids[0].clone());
     Ok(ReservedAll::new(decisions, id))
@@ -192,16 +187,20 @@ struct JointReserve<'a> {
     spends: &'a [Spend<'a>],
     requests: &'a [KeyRequest],
     nonce: [u8; 16],
+    hold: Hold,
 }
 
 impl JointReserve<'_> {
-    /// Reserves in each slot at once. If one slot denies, the holds of the others are released.
-    async fn decide(&self) -> Result<Vec<Decision>, StoreError> {
+    /// Reserves in each slot at once, unless a reason prevents that. If one slot denies, the holds of the others are
+    /// released.
+    async fn decide(&self, prevented: Option<Error>) -> Result<Vec<Decision>, StoreError> {
         let store = self.store;
-        let live = store.time.is_none();
-        let mut parts: Vec<Result<Decision, Error>> = self.spends.iter().map(|_| Err(Error::Overloaded)).collect();
         // One request that is known to be limited denies the reservation.
-        if !self.spends.iter().any(|spend| store.is_known_to_be_limited(spend)) {
+        let is_limited = || self.spends.iter().any(|spend| store.is_known_to_be_limited(spend));
+        let prevented = prevented.or_else(|| is_limited().then_some(Error::Overloaded));
+        let error = prevented.clone().unwrap_or(Error::Garbled);
+        let mut parts: Vec<Result<Decision, Error>> = self.spends.iter().map(|_| Err(error.clone())).collect();
+        if prevented.is_none() {
             let calls = calls_by_slot(self.requests.iter(), store.context().is_cluster);
             let answers = join_all(calls.iter().map(|call| self.ask_slot(call))).await;
             for (call, answer) in calls.iter().zip(answers) {
@@ -214,18 +213,17 @@ impl JointReserve<'_> {
         if denied {
             self.give_back(&mut parts).await;
         }
-        if !live {
+        if store.time.is_some() {
             return Ok(parts.into_iter().collect::<Result<_, Error>>()?);
         }
-        let local_op = if denied { Op::Peek } else { Op::Check };
         let finish = |(part, spend): (Result<Decision, Error>, &Spend<'_>)| match part {
-            Ok(decision) => decision,
+            Ok(decision) => Ok(decision),
             Err(error) => match store.known_denial(Op::Check, spend) {
-                Some(denial) => store.inner.fallback.remembered(&error, denial),
-                None => store.inner.fallback.decide_reserved(&error, local_op, spend),
+                Some(denial) => Ok(store.inner.fallback.remembered(&error, denial)),
+                None => store.inner.fallback.decide_part(&error, spend, self.hold, denied),
             },
         };
-        Ok(parts.into_iter().zip(self.spends).map(finish).collect())
+        Ok(parts.into_iter().zip(self.spends).map(finish).collect::<Result<_, _>>()?)
     }
 
     async fn ask_slot(&self, call: &[usize]) -> Result<Vec<Decision>, Error> {
@@ -472,7 +470,10 @@ async fn change_parts(
         let mut parts = Vec::new();
         for (id, policy, number) in &distinct {
             let payload = change(Scope::Part, id.nonce(), *number);
-            parts.push(Part { policy, request: store.request_of(&open(&secret, id, policy)?, policy, Cost::ONE, &payload) });
+            parts.push(Part {
+                policy,
+                request: store.request_of(&open(&secret, id, policy)?, policy, Cost::ONE, &payload),
+            });
         }
         let found = ask_parts(store, kind, &parts).await?;
         settled = Some(found);

@@ -38,6 +38,9 @@ local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
 -- records.
 local STRING_LOG, STRING_LOG_HEADER_SIZE, FIRST_RECORD = '>I7i8BBI7', 42, 43
 local ONE_LIMIT_REPLY = '>BBI7I7I7I7'
+-- The sums of the open reservations of a key, where its state begins behind them, and for how long a key keeps this form after
+-- its newest hold: see `reservation_records.lua`.
+local SUMS, AT_STATE, RESERVED_FOR = '>BI4I4I7I7I7I7I6i8I7I4', 65, 60000000
 
 local given, grace = unpack('>BI4', ARGV[1])
 local clock = call('TIME')

@@ -6,6 +6,9 @@
 -- of one key under one limit, if the key has no state or one of the policy's own layout, the clock did not go far
 -- back, no page of a log is created or dropped, and no number exceeds 2^53. All others are passed on before anything
 -- is written: to `hash_log.lua` or `operations.lua`, which decide by the same formulas.
+--
+-- A key with open holds is decided here, too, if none of them has ended and their ends change no wait. Its state is then
+-- behind the sums of the reservations: see `reservation_records.lua`.
 
 local replies, answered, groups, group_at, key_index, length = { pack('>I7', now) }, 1, ARGV[2], 1, 1, #ARGV[2]
 local current_policy, kind, n, window, buckets, drain, shadow, capacity, prefix, number_format, state_size = 0
@@ -62,114 +65,145 @@ while group_at <= length do
     elseif number_format then
       local s = values[key_index]
       if is_repeated or s == nil or (not s and (op == PEEK or cost > capacity)) then s = try('GET', key) end
-      -- The numbers of the state: current and previous units of a counter, the two halves of a debt, or the units of a
-      -- fixed window.
-      local newest, expires_at, first, second = now, 0, 0, 0
-      local known = s == false
-      if not known and type(s) == 'string' and #s == state_size and find(s, prefix, 1, true) == 1 then
-        known, newest, expires_at, first, second = true, unpack(number_format, s, 19)
-      end
-      if known and newest - now <= FAR_BACK then
-        local at = now > newest and now or newest
-        local lag, retry, reset = at - now, 0, 0
-        -- `charges` is nil if a number exceeds its range.
-        local used, charges, keep
-        if kind == COUNTER then
-          local elapsed = at % window
-          local start = at - elapsed
-          if start > newest then
-            second = start - window > newest and 0 or first
-            first = 0
-          end
-          local left = window - elapsed
-          local product = second * left
-          used = first + (product - product % window) / window
-          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
-          if product >= TWO53 then
-            charges = nil
-          elseif charges then
-            first = first + cost
-            if first > SATURATION then charges = nil end
-            used = used + cost
-            if used > SATURATION then used = SATURATION end
-            keep = lag + 2 * window
-            -- In the next window these units are the previous ones. This is what is left of it when the last unit
-            -- stops counting.
-            reset = lag + left + window - ceil(window / first) + 1
-          else
-            if used + cost > capacity and cost <= capacity then
-              local level = capacity - cost
-              if first > level then
-                product = (level + 1) * window
-                retry = left + window - ceil(product / first) + 1
-              else
-                product = (level - first + 1) * window
-                local kept = ceil(product / second) - 1
-                retry = kept == 0 and left or left > kept and left - kept or 0
-              end
-              retry = retry + lag
-              if product >= TWO53 then charges = nil end
+      local is_hash
+      repeat
+        is_hash = false
+        -- The numbers of the state: current and previous units of a counter, the two halves of a debt, or the units of a
+        -- fixed window.
+        local newest, expires_at, first, second = now, 0, 0, 0
+        -- The sums of open holds and the time of the first end, if the key has any.
+        local sums, first_end
+        -- GET is an error for a hash.
+        if type(s) == 'table' then
+          local header = try('HGET', key, 'h')
+          if type(header) == 'string' and slice(header, 1, 2) == 'T\2' and string.byte(header, AT_STATE) == 0 then
+            local has_override, count, leases, _, _, ends, _, _, newest_hold = unpack(SUMS, header, 3)
+            if has_override % 2 + leases == 0 and ends > now and (count > 0 or now - newest_hold < RESERVED_FOR) then
+              s, sums, first_end = slice(header, AT_STATE + 1), slice(header, 1, AT_STATE - 1), ends
             end
-            if first > 0 then
+          end
+        end
+        local known = s == false
+        if not known and type(s) == 'string' and #s == state_size and find(s, prefix, 1, true) == 1 then
+          known, newest, expires_at, first, second = true, unpack(number_format, s, 19)
+        end
+        if known and newest - now <= FAR_BACK and not (sums and first_end <= newest) then
+          local at = now > newest and now or newest
+          local lag, retry, reset = at - now, 0, 0
+          -- `charges` is nil if a number exceeds its range.
+          local used, charges, keep
+          if kind == COUNTER then
+            local elapsed = at % window
+            local start = at - elapsed
+            if start > newest then
+              second = start - window > newest and 0 or first
+              first = 0
+            end
+            local left = window - elapsed
+            local product = second * left
+            used = first + (product - product % window) / window
+            charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
+            if product >= TWO53 then
+              charges = nil
+            elseif charges then
+              first = first + cost
+              if first > SATURATION then charges = nil end
+              used = used + cost
+              if used > SATURATION then used = SATURATION end
+              keep = lag + 2 * window
+              -- In the next window these units are the previous ones. This is what is left of it when the last unit
+              -- stops counting.
               reset = lag + left + window - ceil(window / first) + 1
-            elseif used > 0 then
-              local kept = ceil(window / second) - 1
-              reset = lag + (kept == 0 and left or left > kept and left - kept or 0)
+            else
+              if used + cost > capacity and cost <= capacity then
+                local level = capacity - cost
+                if first > level then
+                  product = (level + 1) * window
+                  retry = left + window - ceil(product / first) + 1
+                else
+                  product = (level - first + 1) * window
+                  local kept = ceil(product / second) - 1
+                  retry = kept == 0 and left or left > kept and left - kept or 0
+                end
+                retry = retry + lag
+                if product >= TWO53 then charges = nil end
+              end
+              if first > 0 then
+                reset = lag + left + window - ceil(window / first) + 1
+              elseif used > 0 then
+                local kept = ceil(window / second) - 1
+                reset = lag + (kept == 0 and left or left > kept and left - kept or 0)
+              end
+            end
+          elseif kind == GCRA then
+            local drained = (at - newest) * drain
+            second = drained < second and second - drained or 0
+            used = ceil(second / window)
+            charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
+            if first > 0 then
+              charges = nil
+            elseif charges then
+              second = second + cost * window
+              if second >= TWO48 then charges = nil end
+              used = used + cost
+              reset = ceil(second / drain)
+              keep = lag + (reset > window and reset or window)
+              reset = lag + reset
+            else
+              if used + cost > capacity and cost <= capacity then
+                local kept = (capacity - cost) * window
+                retry = lag + ceil((second - kept) / drain)
+                if kept >= TWO53 then charges = nil end
+              end
+              if used > 0 then reset = lag + ceil(second / drain) end
+            end
+          else
+            local elapsed = at % window
+            local left = lag + window - elapsed
+            used = at - elapsed > newest and 0 or first
+            charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
+            if charges then
+              used = used + cost
+              first = used
+              if used > SATURATION then charges = nil end
+              keep = lag + window
+              reset = left
+            else
+              if used + cost > capacity and cost <= capacity then retry = left end
+              if used > 0 then reset = left end
             end
           end
-        elseif kind == GCRA then
-          local drained = (at - newest) * drain
-          second = drained < second and second - drained or 0
-          used = ceil(second / window)
-          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
-          if first > 0 then
-            charges = nil
+          if sums and ((used > 0 and first_end < now + reset) or first_end < now + retry) then
+            -- An end changes a wait.
+          elseif charges and sums then
+            local renews = expires_at < now + keep
+            local lifetime = keep + floor(keep / 4)
+            if renews then expires_at = now + lifetime end
+            local written = try('HSET', key, 'h', sums .. '\0' .. prefix .. pack(number_format, at, expires_at, first, second))
+            if renews and type(written) ~= 'table' then written = try('PEXPIRE', key, ceil(lifetime / 1000) + grace) end
+            error_text = type(written) == 'table' and written.err
+            reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, reset)
           elseif charges then
-            second = second + cost * window
-            if second >= TWO48 then charges = nil end
-            used = used + cost
-            reset = ceil(second / drain)
-            keep = lag + (reset > window and reset or window)
-            reset = lag + reset
-          else
-            if used + cost > capacity and cost <= capacity then
-              local kept = (capacity - cost) * window
-              retry = lag + ceil((second - kept) / drain)
-              if kept >= TWO53 then charges = nil end
+            local written
+            if expires_at < now + keep then
+              local extra = floor(keep / 4)
+              written = try('SET', key, prefix .. pack(number_format, at, now + keep + extra, first, second), 'PX',
+                ceil((keep + extra) / 1000) + grace, s and 'XX' or 'NX')
+            else
+              written = try('SETRANGE', key, '18', pack(number_format, at, expires_at, first, second))
             end
-            if used > 0 then reset = lag + ceil(second / drain) end
-          end
-        else
-          local elapsed = at % window
-          local left = lag + window - elapsed
-          used = at - elapsed > newest and 0 or first
-          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
-          if charges then
-            used = used + cost
-            first = used
-            if used > SATURATION then charges = nil end
-            keep = lag + window
-            reset = left
-          else
-            if used + cost > capacity and cost <= capacity then retry = left end
-            if used > 0 then reset = left end
+            error_text = type(written) == 'table' and written.err
+            if written then
+              reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, reset)
+            elseif s == false then
+              -- The key is a hash, which MGET does not show.
+              s, is_hash = {}, true
+            end
+          elseif charges == false then
+            reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset)
           end
         end
-        if charges then
-          local written
-          if expires_at < now + keep then
-            local extra = floor(keep / 4)
-            written = try('SET', key, prefix .. pack(number_format, at, now + keep + extra, first, second), 'PX',
-              ceil((keep + extra) / 1000) + grace, s and 'XX' or 'NX')
-          else
-            written = try('SETRANGE', key, '18', pack(number_format, at, expires_at, first, second))
-          end
-          error_text = type(written) == 'table' and written.err
-          if written then reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, reset) end
-        elseif charges == false then
-          reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset)
-        end
-      end
+      until not is_hash
     elseif n == 1 and kind == LOG then
       local s = values[key_index]
       -- MGET returns false for a hash, where GET would create an error.
@@ -177,6 +211,7 @@ while group_at <= length do
         s = try('MGET', key)
         if not s.err then s = s[1] end
       end
+      local sums, first_end, newest_hold, held_at_newest
       if s == false then
         hash_header = try('HGET', key, 'h')
         if hash_header == false then
@@ -198,8 +233,16 @@ while group_at <= length do
           end
         elseif type(hash_header) ~= 'string' then
           hash_header = nil
+        elseif slice(hash_header, 1, 2) == 'T\2' and string.byte(hash_header, AT_STATE) == 0 then
+          local has_override, count, leases, _, _, ends, _, _, hold, held = unpack(SUMS, hash_header, 3)
+          if has_override % 2 + leases == 0 and ends > now and (count > 0 or now - hold < RESERVED_FOR) then
+            s, sums, first_end = slice(hash_header, AT_STATE + 1), slice(hash_header, 1, AT_STATE - 1), ends
+            newest_hold, held_at_newest = hold, held
+          end
+          hash_header = nil
         end
-      elseif type(s) == 'string' and #s > STRING_LOG_HEADER_SIZE and find(s, prefix, 1, true) == 1 then
+      end
+      if type(s) == 'string' and #s > STRING_LOG_HEADER_SIZE and find(s, prefix, 1, true) == 1 then
         local expires_at, base, its_time_width, its_unit_width, dropped_units = unpack(STRING_LOG, s, 19)
         if its_time_width ~= time_width or its_unit_width ~= unit_width then
           time_width, unit_width = its_time_width, its_unit_width
@@ -211,7 +254,10 @@ while group_at <= length do
         if time_width > 0 and time_width < 8 and unit_width > 0 and unit_width < 8 and entries == floor(entries) then
           local last_time, total = unpack(record, s, last)
           local newest = base + last_time
-          if newest - now <= FAR_BACK then
+          -- Units of holds that may be given back from the newest entry before it expires.
+          local held = 0
+          if sums and newest_hold == newest and first_end < newest + window then held = held_at_newest end
+          if newest - now <= FAR_BACK and not (sums and first_end <= newest) then
             local at = now > newest and now or newest
             local horizon, skipped, before = at - window - base, 0, dropped_units
             if unpack(time, s, FIRST_RECORD) <= horizon then
@@ -232,8 +278,26 @@ while group_at <= length do
               local kept, keep, written = entries - skipped, lag + window, nil
               if newest == at and kept > 0 then kept = kept - 1 end
               total = total + cost
+              if newest == at and held > 0 then
+                -- Only units that stay determine the reset time.
+                local earlier = entries > 1 and unpack(unit, s, last - size + time_width) or dropped_units
+                if total - earlier <= held then kept = PAGE end
+              end
               if kept < PAGE and (kept == 0 or at - base < time_room) and total < unit_room and used + cost <= SATURATION then
-                if newest == at or entries >= PAGE or 2 * skipped > entries or expires_at - now < keep then
+                if sums then
+                  local value, renews = s, expires_at < now + keep
+                  if newest == at or entries >= PAGE or 2 * skipped > entries or renews then
+                    if kept == 0 then base = at end
+                    if renews then expires_at = now + keep + floor(keep / 4) end
+                    local first = FIRST_RECORD + skipped * size
+                    value = prefix .. pack(STRING_LOG, expires_at, base, time_width, unit_width, before)
+                      .. slice(s, first, first + kept * size - 1)
+                  end
+                  written = try('HSET', key, 'h', sums .. '\0' .. value .. pack(record, at - base, total))
+                  if renews and type(written) ~= 'table' then
+                    written = try('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace)
+                  end
+                elseif newest == at or entries >= PAGE or 2 * skipped > entries or expires_at - now < keep then
                   -- Rewrites the value without the old entries, and renews the expiry.
                   if kept == 0 then base = at end
                   local extra, first = floor(keep / 4), FIRST_RECORD + skipped * size
@@ -248,7 +312,7 @@ while group_at <= length do
               end
             elseif used == 0 then
               reply = pack(ONE_LIMIT_REPLY, 0, 0, at, 0, 0, 0)
-            elseif total > (entries > 1 and unpack(unit, s, last - size + time_width) or dropped_units) then
+            elseif total > held + (entries > 1 and unpack(unit, s, last - size + time_width) or dropped_units) then
               local retry = 0
               if used + cost > capacity and cost <= capacity then
                 -- Finds the entry after which enough units have left the window.
@@ -264,7 +328,9 @@ while group_at <= length do
                 end
                 retry = base + unpack(time, s, FIRST_RECORD + skipped * size) - now + window
               end
-              reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, newest - now + window)
+              if not sums or first_end >= now + retry then
+                reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, newest - now + window)
+              end
             end
           end
         end

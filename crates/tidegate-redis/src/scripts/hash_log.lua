@@ -38,6 +38,20 @@ end
 -- For each limit: the page of its horizon, the records of that page and the units before it, and the units in use.
 local PAGE_NUMBER, RECORDS_BEFORE, UNITS_BEFORE, IN_USE = {}, {}, {}, {}
 
+-- The sums of the open holds of the key, with the byte that follows them, or ''; the time of the first end, and the units of
+-- the newest hold.
+local sums, first_end, newest_hold, held_at_newest = '', 0, 0, 0
+
+-- Reads the sums of the reservations in front of a header. Returns the header; nil, if there are leases, holds that end, or
+-- an override.
+local function without_sums(s, now)
+  local has_override, count, leases, _, _, ends, _, _, hold, held = unpack('>BI4I4I7I7I7I7I6i8I7I4', s, 3)
+  if has_override % 2 + leases > 0 or ends <= now or (count == 0 and now - hold >= 60000000) then return nil end
+  if slice(s, 65, 65) ~= '\1' then return nil end
+  sums, first_end, newest_hold, held_at_newest = slice(s, 1, 65), ends, hold, held
+  return slice(s, 66)
+end
+
 -- Writes the header of a log, and renews the expiry of the key if needed.
 local function set_header(key, layout, now, at, expires_at, kept, before, first, next_, start, tail)
   local keep = at - now + layout.longest
@@ -47,7 +61,7 @@ local function set_header(key, layout, now, at, expires_at, kept, before, first,
   for i = 1, n do hints = hints .. pack(HINT, PAGE_NUMBER[i], RECORDS_BEFORE[i], UNITS_BEFORE[i]) end
   if kept < at - layout.longest then kept = at - layout.longest end
   local header = pack(HEADER, first < next_ and 2 or 0, at, expires_at, kept, 0, before, first, next_, start, n)
-  local reply = try('HSET', key, 'h', layout.prefix .. header .. hints .. tail)
+  local reply = try('HSET', key, 'h', sums .. layout.prefix .. header .. hints .. tail)
   if type(reply) == 'table' then return error_reply(reply) end
   if renew then
     reply = try('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace)
@@ -82,11 +96,18 @@ end
 
 local function decide(layout, key, op, cost, now, s)
   s = s or try('HGET', key, 'h')
+  sums = ''
   if s == false then return decide_new(layout, key, op, cost, now) end
+  if type(s) == 'string' and slice(s, 1, 2) == 'T\2' then
+    s = without_sums(s, now)
+    if not s then return nil end
+  end
+  local has_holds = sums ~= ''
   local n, at_header = layout.n, #layout.prefix + 1
   if type(s) ~= 'string' or slice(s, 1, at_header - 1) ~= layout.prefix then return nil end
   local flags, newest, expires_at, kept, shift, before, first, next_, start, hints = unpack(HEADER, s, at_header)
   if flags == 1 or shift ~= 0 or hints ~= n or newest - now > FAR_BACK then return nil end
+  if has_holds and first_end <= newest then return nil end
   local at = now > newest and now or newest
   local at_hints = at_header + HEADER_SIZE
   local at_tail = at_hints + n * HINT_SIZE
@@ -134,12 +155,19 @@ local function decide(layout, key, op, cost, now, s)
     if IN_USE[i] + cost > capacities[i] then fits = false end
   end
   local lag, newest_units = at - now, total
+  -- Units of holds that may be given back from the newest entry before it expires.
+  local held = 0
+  if has_holds and newest_hold == newest and first_end < newest + layout.longest then held = held_at_newest end
   if op == CHARGE or (op == CHECK and fits) then
     local longest = layout.longest_index
     if IN_USE[longest] + cost > SATURATION or PAGE_NUMBER[longest] > first and first < next_ then return nil end
     local trimmed = 0
     if PAGE_NUMBER[longest] == next_ then trimmed = RECORDS_BEFORE[longest] end
     local is_same_time = base + unpack(time, s, last) == at
+    if is_same_time and held > 0 then
+      local earlier = count > 1 and unpack(unit, s, last - size + time_width) or dropped_units
+      if total + cost - earlier <= held then return nil end
+    end
     local kept_count = count - trimmed - (is_same_time and trimmed < count and 1 or 0)
     if kept_count >= PAGE then return nil end
     if kept_count <= 0 then
@@ -169,7 +197,7 @@ local function decide(layout, key, op, cost, now, s)
     local used, retry, reset = IN_USE[i], 0, 0
     if used > 0 then
       local earlier = count > 1 and unpack(unit, s, last - size + time_width) or dropped_units
-      if earlier == newest_units then return nil end
+      if newest_units - earlier <= held then return nil end
       reset = lag + newest_time - at + layout.window[i]
     end
     if used + cost > capacities[i] and cost <= capacities[i] then
@@ -178,6 +206,7 @@ local function decide(layout, key, op, cost, now, s)
       local units = (k == 0 and dropped_units or unpack(unit, s, from + (k - 1) * size + time_width)) + used + cost - capacities[i]
       k = count_to(s, from + time_width, size, unit, count, units - 1, k)
       retry = lag + base + unpack(time, s, from + k * size) - at + layout.window[i]
+      if has_holds and first_end < now + retry then return nil end
     end
     reply = reply .. pack('>I7I7I7', used, retry, reset)
   end

@@ -354,24 +354,34 @@ local function move(log, delta)
   end
 end
 
--- Removes up to `units` from the entry at exactly `time`. Returns how many were removed.
-local function remove_units(log, time, units)
-  if time <= log.floor then return 0 end
+-- Returns the page that has the last record at or before a time, its number first, or nil. The third result is the position
+-- of that record.
+local function page_before(log, time)
   local position = locate(log, time, nil)
   local number, k = position.page, position.k
   if k == 0 then
     -- The record before the position is the last record of the previous page.
-    if number == log.first then return 0 end
+    if number == log.first then return nil end
     number = number - 1
     k = page_of(log, number).n
   end
-  local page = page_of(log, number)
-  if time_at(page, k) + log.shift ~= time then return 0 end
-  local taken = min(units, units_to(page, k) - units_to(page, k - 1))
+  return number, page_of(log, number), k
+end
+
+-- Removes units from records of a page, given the number of units for each. Returns how many were removed.
+local function remove_from_page(log, number, page, taken_from)
+  local first
+  for k in pairs(taken_from) do first = first and min(first, k) or k end
+  if not first then return 0 end
+  local parts = { slice(page.s, page.from, page.from + (first - 1) * page.size - 1) }
+  local format, taken = UNSIGNED[page.time_width] .. slice(UNSIGNED[page.unit_width], 2), 0
+  for k = first, page.n do
+    local time, sum = unpack(format, page.s, page.from + (k - 1) * page.size)
+    taken = taken + (taken_from[k] or 0)
+    parts[#parts + 1] = pack(format, time, sum - taken)
+  end
   if taken == 0 then return 0 end
-  local times, sums = decode(page)
-  for i = k, page.n do sums[i] = sums[i] - taken end
-  local records = encode(times, sums, 0, page.base, page.time_width, page.unit_width)
+  local records = table.concat(parts)
   if number == log.next then
     page.s, page.from = records, 1
     return taken
@@ -386,6 +396,14 @@ local function remove_units(log, time, units)
     if hint.page > number and hint.page < log.next then hint.before = sub(hint.before, taken) end
   end
   return taken
+end
+
+-- Removes up to `units` from the entry at exactly `time`. Returns how many were removed.
+local function remove_units(log, time, units)
+  if time <= log.floor then return 0 end
+  local number, page, k = page_before(log, time)
+  if not number or k == 0 or time_at(page, k) + log.shift ~= time then return 0 end
+  return remove_from_page(log, number, page, { [k] = min(units, units_to(page, k) - units_to(page, k - 1)) })
 end
 
 -- Visits the entries after `horizon`, newest first, until `visit` returns true. Returns how many older entries there

@@ -83,8 +83,10 @@ local function charge_part(part, units)
     state = migrated(state, layout, limits_for(state, layout), part.at)
     state.own_keep = own_keep
     if not state.migration then newest = part.at end
+    if state.reservations then state.reservations.is_reduced = true end
   end
   part.joined = charge(state, newest, part.at, units)
+  if part.joined and state.reservations then state.reservations.is_reduced = true end
   part.newest, part.state = part.at, state
   part.limits = in_policy_order(part.in_force, limits_for(state, layout))
 end
@@ -100,7 +102,7 @@ local function time_until(part, i, level, used)
   else
     wait = TIME_UNTIL[limit.kind](limit, part.newest, part.at, level, used)
   end
-  return min(wait + part.at - now, SATURATION)
+  return min(wait + (part.at - now), SATURATION)
 end
 
 local function waits(part, i, used, denied)
@@ -171,6 +173,7 @@ local function refund_part(out, parts)
   if state and part.charged_at <= part.newest then
     part.state_changed = change_drain(state, part.in_force.layout) or part.state_changed
     changed, in_use = refund(state, part.at, part.cost, part.charged_at)
+    if changed and state.reservations then state.reservations.is_reduced = true end
     measure(part)
   end
   add_reply(out, part, changed and in_use and 4 or 0, false)
@@ -216,7 +219,7 @@ end
 -- Adds the open reservations of an inspected key to the reply.
 local function add_reservations(out, part)
   local open = part.state.reservations
-  local all = open and reservations().all(open, MAX_LISTED) or {}
+  local all = open and reservations().list(open, MAX_LISTED) or {}
   out[#out + 1] = pack('>I2', #all)
   for _, record in ipairs(all) do
     out[#out + 1] = pack('>I7i8I7B', record.units, record.granted_at, record.ends, record.flags % 4)

@@ -17,8 +17,11 @@ local function charge_state(state, layout, at, units)
     state = migrated(state, layout, limits_for(state, layout), at)
     state.own_keep = own_keep
     if not state.migration then newest = at end
+    state.reservations.is_reduced = true
   end
-  return state, charge(state, newest, at, units)
+  local joined = charge(state, newest, at, units)
+  if joined then state.reservations.is_reduced = true end
+  return state, joined
 end
 
 local function give_back(state, layout, units, granted_at, at)
@@ -34,9 +37,52 @@ local function end_one(state, layout, record)
   return state
 end
 
+-- Gives the units of ended holds back to a log, each page of which is written once.
+local function give_back_all(log, ended, longest)
+  local units_at, times = {}, {}
+  for _, record in ipairs(ended) do
+    local time = record.granted_at
+    if record.is_released and time > record.ends - longest and time > log.floor then
+      if not units_at[time] then times[#times + 1] = time end
+      units_at[time] = (units_at[time] or 0) + record.units
+    end
+  end
+  table.sort(times)
+  local number, page, first, last, taken_from
+  local function flush()
+    if number then remove_from_page(log, number, page, taken_from) end
+  end
+  for _, time in ipairs(times) do
+    if not number or time - log.shift > last then
+      flush()
+      number, page = page_before(log, time)
+      if number then
+        first, last, taken_from = time_at(page, 1), time_at(page, page.n), {}
+      end
+    end
+    if number and time - log.shift >= first then
+      local k = count_until(page, time - log.shift, 0)
+      if k > 0 and time_at(page, k) + log.shift == time then
+        taken_from[k] = min(units_at[time], units_to(page, k) - units_to(page, k - 1))
+      end
+    end
+  end
+  flush()
+end
+
+-- The least number of holds whose units are given back together.
+local MANY = 4
+
 -- Ends all reservations that end by `at`. Returns the state.
 local function end_until(state, layout, at)
-  for _, record in ipairs(take_ended(state.reservations, at)) do state = end_one(state, layout, record) end
+  local ended = take_ended(state.reservations, at)
+  local together = #ended >= MANY and layout.kind == LOG and layout.n > 0 and state.layout.bytes == layout.bytes
+  for _, record in ipairs(ended) do together = together and not record.is_lease end
+  if together and not state.migration then
+    give_back_all(state.limits[1].log, ended, layout.longest)
+    return state
+  end
+  for _, record in ipairs(ended) do state = end_one(state, layout, record) end
   return state
 end
 
@@ -82,28 +128,38 @@ end
 
 -- Returns the units that each hold gives back, and those of each lease: lists of ends, expiries and units.
 local function forecast_units(limit, open)
-  local left, releases, leases = {}, {}, {}
-  for _, record in ipairs(all_records(open)) do
-    if record.is_lease then
-      leases[#leases + 1] = { expires = expiry_of(limit, record.ends), units = record.units }
-      if limit.kind ~= LOG then
-        local own = entry_of(limit, record.ends)
-        left[own] = (left[own] or units_of(limit.log, own)) + record.units
+  local n, all = 0, all_records(open)
+  -- The retry time and the reset time of a limit need the same lists.
+  if all.limit == limit then return all.release_ends, all.expiries, all.release_units, all.leases end
+  local left, ends, expiries, units, leases = {}, {}, {}, {}, {}
+  for k = 1, all.n do
+    local flags = all.flags[k]
+    if flags % KEEPS == LEASE then
+      leases[#leases + 1] = { expires = expiry_of(limit, all.ends[k]), units = all.units[k] }
+      if limit.kind ~= LOG and open.is_reduced then
+        local own = entry_of(limit, all.ends[k])
+        left[own] = (left[own] or units_of(limit.log, own)) + all.units[k]
       end
-    elseif record.is_released then
-      local own = entry_of(limit, record.granted_at)
-      local rest = left[own] or units_of(limit.log, own)
-      local taken = min(record.units, rest)
-      left[own] = rest - taken
-      releases[#releases + 1] = { ends = record.ends, expires = expiry_of(limit, record.granted_at), units = taken }
+    elseif flags % HAS_OTHERS == 0 then
+      n = n + 1
+      local taken = all.units[k]
+      -- Otherwise each entry has all units of its open holds.
+      if open.is_reduced then
+        local own = entry_of(limit, all.granted_at[k])
+        local rest = left[own] or units_of(limit.log, own)
+        taken = min(taken, rest)
+        left[own] = rest - taken
+      end
+      ends[n], expiries[n], units[n] = all.ends[k], expiry_of(limit, all.granted_at[k]), taken
     end
   end
-  return releases, leases
+  all.limit, all.release_ends, all.expiries, all.release_units, all.leases = limit, ends, expiries, units, leases
+  return ends, expiries, units, leases
 end
 
 -- Returns the first time, `at` or later, at which at most `level` units are in use under a limit whose state is a log.
 local function log_falls_to(limit, newest, open, level, at)
-  local releases, leases = forecast_units(limit, open)
+  local ends, expires_at, units, leases = forecast_units(limit, open)
   local function leased_at(time)
     local sum = 0
     for _, lease in ipairs(leases) do
@@ -113,14 +169,14 @@ local function log_falls_to(limit, newest, open, level, at)
   end
   local function used(time)
     local sum = USED[limit.kind](limit, newest, time) + leased_at(time)
-    for _, release in ipairs(releases) do
-      if release.ends > time then break end
-      if release.expires > time then sum = sum - release.units end
+    for k = 1, #ends do
+      if ends[k] > time then break end
+      if expires_at[k] > time then sum = sum - units[k] end
     end
     return sum
   end
   local changes = {}
-  for i, release in ipairs(releases) do changes[i] = release.ends end
+  for k = 1, #ends do changes[k] = ends[k] end
   for _, lease in ipairs(leases) do changes[#changes + 1] = lease.expires end
   if #leases > 0 then table.sort(changes) end
   local later, above = 0, #changes + 1
@@ -131,53 +187,72 @@ local function log_falls_to(limit, newest, open, level, at)
   local start, finish = later == 0 and at or changes[later], changes[above] or TWO53
   if used(start) <= level then return start end
   -- No hold ends and no lease expires from here to `finish`. Entries that were given back expire.
-  local given_back, expiries = 0, {}
-  for _, release in ipairs(releases) do
-    if release.ends > start then break end
-    if release.expires > start then
-      given_back = given_back + release.units
-      expiries[#expiries + 1] = release
+  local given_back, units_at, expiries = 0, {}, {}
+  for k = 1, #ends do
+    if ends[k] > start then break end
+    local expires = expires_at[k]
+    if expires > start then
+      given_back = given_back + units[k]
+      if expires < finish then
+        if not units_at[expires] then expiries[#expiries + 1] = expires end
+        units_at[expires] = (units_at[expires] or 0) + units[k]
+      end
     end
   end
-  table.sort(expiries, function(a, b) return a.expires < b.expires end)
+  table.sort(expiries)
   local sums = { [0] = given_back }
-  for i, release in ipairs(expiries) do sums[i] = sums[i - 1] - release.units end
+  for i, expires in ipairs(expiries) do sums[i] = sums[i - 1] - units_at[expires] end
   local own = level - leased_at(start)
   local low, high = 0, #expiries + 1
   while high - low > 1 do
     local middle = floor((low + high) / 2)
-    if USED[limit.kind](limit, newest, expiries[middle].expires) > own + sums[middle] then low = middle else high = middle end
+    if USED[limit.kind](limit, newest, expiries[middle]) > own + sums[middle] then low = middle else high = middle end
   end
-  -- Of several entries with the same expiry, the last one counts.
-  while expiries[low + 1] and low > 0 and expiries[low + 1].expires == expiries[low].expires do low = low + 1 end
-  local from = low == 0 and start or expiries[low].expires
+  local from = low == 0 and start or expiries[low]
   local falls = finish
   if own + sums[low] >= 0 then falls = from + plain_wait(limit, newest, from, own + sums[low]) end
-  local following = expiries[low + 1]
-  return min(falls, finish, following and following.expires or finish)
+  return min(falls, finish, expiries[low + 1] or finish)
 end
+
+-- The number of ends that are applied before the units in use are compared.
+local BLOCK = 32
 
 -- The same for a limit whose state is a few numbers: applies the ends to a copy of them.
 local function numbers_fall_to(limit, newest, open, level, at)
   local copy = { kind = limit.kind, window = limit.window, drain = limit.drain }
   copy.current, copy.previous, copy.high, copy.low = limit.current, limit.previous, limit.high, limit.low
-  local leased, start = open.leased, at
-  for _, record in ipairs(all_records(open)) do
-    if record.is_lease or record.is_released then
-      local current, previous, high, low, before, leased_before = copy.current, copy.previous, copy.high, copy.low, newest, leased
-      if record.is_lease then
-        CHARGE[copy.kind](copy, newest, record.ends, record.units)
-        newest, leased = record.ends, leased - record.units
-      else
-        REFUND[copy.kind](copy, newest, record.ends, record.units, record.granted_at)
-      end
-      if USED[copy.kind](copy, newest, record.ends) + leased <= level then
-        if leased_before > level then return record.ends end
-        copy.current, copy.previous, copy.high, copy.low = current, previous, high, low
-        return min(record.ends, start + plain_wait(copy, before, start, level - leased_before))
-      end
-      start = record.ends
+  local leased, start, all = open.leased, at, all_records(open)
+  local function apply(k)
+    local flags, ends = all.flags[k], all.ends[k]
+    if flags % KEEPS == LEASE then
+      CHARGE[copy.kind](copy, newest, ends, all.units[k])
+      newest, leased = ends, leased - all.units[k]
+    elseif flags % HAS_OTHERS == 0 then
+      REFUND[copy.kind](copy, newest, ends, all.units[k], all.granted_at[k])
     end
+  end
+  -- Skips blocks of ends after which more units are in use.
+  local k = 1
+  while k <= all.n do
+    local last = min(k + BLOCK - 1, all.n)
+    local current, previous, high, low, before, leased_before = copy.current, copy.previous, copy.high, copy.low, newest, leased
+    for i = k, last do apply(i) end
+    if USED[copy.kind](copy, newest, all.ends[last]) + leased <= level then
+      copy.current, copy.previous, copy.high, copy.low, newest, leased = current, previous, high, low, before, leased_before
+      break
+    end
+    start, k = all.ends[last], last + 1
+  end
+  for i = k, all.n do
+    local current, previous, high, low, before, leased_before = copy.current, copy.previous, copy.high, copy.low, newest, leased
+    local ends = all.ends[i]
+    apply(i)
+    if USED[copy.kind](copy, newest, ends) + leased <= level then
+      if leased_before > level then return ends end
+      copy.current, copy.previous, copy.high, copy.low = current, previous, high, low
+      return min(ends, start + plain_wait(copy, before, start, level - leased_before))
+    end
+    start = ends
   end
   return start + plain_wait(copy, newest, start, level)
 end
@@ -196,7 +271,7 @@ end
 -- The same for any state: applies the ends to copies of the whole state.
 local function state_falls_to(state, layout, i, level, at)
   local open = state.reservations
-  local records, copy, leased, later = all_records(open), copy_of(state, {}), open.leased, nil
+  local records, copy, leased, later = listed_records(open), copy_of(state, {}), open.leased, nil
   for k, record in ipairs(records) do
     copy = end_one(copy, layout, record)
     if record.is_lease then leased = leased - record.units end
@@ -257,6 +332,6 @@ end
 
 return {
   new = new_reservations, read_sums = read_sums, encode_sums = encode_sums, changed_fields = changed_reservations,
-  all = all_records, find = find_reservation, insert = insert, take = take, renew = renew, others = others_of,
+  list = listed_records, find = find_reservation, insert = insert, take = take, renew = renew, others = others_of,
   shift = shift_reservations, end_until = end_until, charge = charge_state, give_back = give_back, wait = wait,
 }

@@ -8,7 +8,7 @@
 --
 --   field "h"     "T", version of such keys (1), then the sums below, then the state: 0 and the bytes of a string, or 1 and
 --                 the bytes of a hash's field "h"
---     sums        1 if field "o" has an override (1), number of reservations (4) and of leases (4), units of holds (7) and of
+--     sums        1 if field "o" has an override, plus 2 if entries may have fewer units than their holds charged (1), number of reservations (4) and of leases (4), units of holds (7) and of
 --                 leases (7), first end (7), last end (7), number of the next grant (6), time of the newest hold (8), units
 --                 of the holds that were granted at that time and give units back (7), number of the next page (4)
 --   field "d"     for each page: its number (4), records (4), last end (7), number of the last grant (6), units of holds (7)
@@ -22,10 +22,12 @@
 -- is likely to follow.
 
 local SPENT, LEASE, KEEPS, HAS_OTHERS = 1, 2, 4, 8
+-- The same format as in `call.lua`.
 local SUMS = '>BI4I4I7I7I7I7I6i8I7I4'
 local PAGE_INFO, PAGE_INFO_SIZE = '>I4I4I7I6I7', 28
 local RECORD, RECORD_SIZE, AT_NONCE, AT_UNITS = '>I7I6c16I5i8B', 43, 13, 29
 local END, ORDER = '>I7', '>I7I6'
+local HAS_OVERRIDE, IS_REDUCED = 1, 2
 local RESERVATION_PAGE = 64
 local NEVER = 9000000000000000
 
@@ -43,11 +45,14 @@ local function read_sums(key, s)
   local flags
   flags, open.count, open.leases, open.held, open.leased, open.first_end, open.last_end, open.next_number, open.newest_hold,
     open.held_at_newest, open.next_page = unpack(SUMS, s, 3)
-  return open, flags == 1
+  open.is_reduced = flags >= IS_REDUCED
+  return open, flags % IS_REDUCED == HAS_OVERRIDE
 end
 
 local function encode_sums(open, has_override)
-  return 'T\2' .. pack(SUMS, has_override and 1 or 0, open.count, open.leases, open.held, open.leased, open.first_end,
+  -- Without open holds, nothing is reduced.
+  local flags = (has_override and HAS_OVERRIDE or 0) + (open.is_reduced and open.count > 0 and IS_REDUCED or 0)
+  return 'T\2' .. pack(SUMS, flags, open.count, open.leases, open.held, open.leased, open.first_end,
     open.last_end, open.next_number, open.newest_hold, open.held_at_newest, open.next_page)
 end
 
@@ -95,7 +100,7 @@ end
 
 -- Adds a record to the sums, or subtracts it.
 local function count(open, page, record, sign)
-  open.count = open.count + sign
+  open.count, open.all = open.count + sign, nil
   local units = sign * record.units
   if record.is_lease then
     open.leased, open.leases = open.leased + units, open.leases + sign
@@ -253,8 +258,24 @@ local function take_ended(open, at)
   return ended
 end
 
--- Returns all records, in the order of their ends; at most `most`.
-local function all_records(open, most)
+-- Returns the numbers of all records, in the order of their ends: a list for each field.
+local function all_records(open)
+  if open.all then return open.all end
+  local ends, units, granted_at, flags, n = {}, {}, {}, {}, 0
+  for _, page in ipairs(pages_of(open)) do
+    -- One call reads a whole page.
+    local numbers = { unpack('>' .. string.rep(slice(RECORD, 2), page.n), records_of(open, page)) }
+    for at = 1, 6 * page.n, 6 do
+      n = n + 1
+      ends[n], units[n], granted_at[n], flags[n] = numbers[at], numbers[at + 3], numbers[at + 4], numbers[at + 5]
+    end
+  end
+  open.all = { ends = ends, units = units, granted_at = granted_at, flags = flags, n = n }
+  return open.all
+end
+
+-- Returns the records, in the order of their ends; at most `most`.
+local function listed_records(open, most)
   local all = {}
   for _, page in ipairs(pages_of(open)) do
     local s = records_of(open, page)
@@ -268,6 +289,7 @@ end
 
 -- Moves all reservations to an earlier time, because the clock went far back. Their holds give nothing back any more.
 local function shift_reservations(open, step)
+  open.all = nil
   for _, page in ipairs(pages_of(open)) do
     local records = {}
     for k = 1, page.n do

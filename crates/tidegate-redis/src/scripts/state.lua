@@ -28,10 +28,8 @@
 --   5. `changed_fields` and `deleted_fields` are disjoint, except for a page that was rewritten and then dropped: fields are
 --      set before others are deleted.
 
--- The version of a key with reservations, and where the state begins in its field "h".
-local RESERVED_VERSION, AT_STATE = 2, 65
--- A key without open reservations keeps the form of one with reservations for this time after its newest hold.
-local RESERVED_FOR = 60000000
+-- Where the state begins behind the sums of reservations, and for how long a key keeps this form after its newest hold.
+local AT_STATE, RESERVED_FOR = 65, 60000000
 
 local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
 local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38

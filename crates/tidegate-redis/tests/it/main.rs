@@ -23,3 +23,5 @@ mod override_agreement;
 mod overrides;
 mod processes;
 mod replicas;
+mod reservation_figures;
+mod reservations;

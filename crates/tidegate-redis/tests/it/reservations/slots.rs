@@ -1,0 +1,88 @@
+//! One reservation of several requests, on one server and over several slots of a cluster.
+
+use std::time::Duration;
+
+use tidegate::{Hold, Key, Policy, Reason, ReservationError, Spend, Store as _, StoreError};
+use tidegate_redis::RedisStore;
+use tidegate_testbed::{Cluster, Server};
+
+use super::{cost, key, policy, store_of, used};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn users() -> Vec<Key<'static>> {
+    (0..12).map(|i| key(&format!("user-{i}"))).collect()
+}
+
+fn spends<'a>(policy: &'a Policy, users: &'a [Key<'static>]) -> Vec<Spend<'a>> {
+    users.iter().map(|key| Spend { policy, key, cost: cost(7) }).collect()
+}
+
+async fn all_used(store: &RedisStore, policy: &Policy, users: &[Key<'_>]) -> Vec<u64> {
+    let mut all = Vec::new();
+    for user in users {
+        all.push(used(store, policy, user).await);
+    }
+    all
+}
+
+async fn reserve_and_settle_as_one(store: &RedisStore) {
+    let (wide, narrow) = (policy("wide", &["1000/1h", "100/inflight"]), policy("narrow", &["3/1h"]));
+    let policies = vec![wide.clone(), narrow.clone()];
+    let (users, tenant) = (users(), key("tenant"));
+    let mut requests = spends(&wide, &users);
+    requests.push(Spend { policy: &narrow, key: &tenant, cost: cost(2) });
+    // The same policy and key again.
+    requests.push(Spend { policy: &wide, key: &users[3], cost: cost(1) });
+    let minute = Hold::new(MINUTE);
+    let held = store.reserve_all(&requests, minute).await.expect("well-formed");
+    assert_eq!(held.decisions.overall.reason(), Reason::Allowed);
+    let id = held.id.expect("it fits").to_string().parse().expect("an id");
+    let mut expected = vec![7; 12];
+    expected[3] = 8;
+    assert_eq!(all_used(store, &wide, &users).await, expected);
+
+    // The tenant has no room for another one, so nothing is held.
+    let denied = store.reserve_all(&requests, minute).await.expect("well-formed");
+    assert_eq!((denied.decisions.overall.reason(), denied.id), (Reason::Limited, None));
+    assert_eq!(denied.decisions.overall.part(), 12);
+    assert_eq!(all_used(store, &wide, &users).await, expected, "given back");
+    for user in &users {
+        let shown = store.inspect(&wide, user).await.expect("redis answers").expect("a state");
+        assert_eq!(shown.reservations.len(), 1, "only the first hold is open");
+    }
+
+    let renewed = store.renew(&id, 2 * MINUTE, &policies).await.expect("redis answers");
+    assert!(renewed.known);
+    let wrong = store.commit(&id, &[1, 2], &policies).await.expect_err("malformed");
+    assert_eq!(wrong, StoreError::Reservation(ReservationError::Amounts { given: 2, parts: 14 }));
+    let mut actual: Vec<u64> = (0..14).collect();
+    actual[12] = 3;
+    let settled = store.commit(&id, &actual, &policies).await.expect("redis answers");
+    assert!(settled.known);
+    let mut expected: Vec<u64> = (0..12).collect();
+    expected[3] += 13;
+    assert_eq!(all_used(store, &wide, &users).await, expected);
+    assert_eq!(used(store, &narrow, &tenant).await, 3, "one more than was held");
+    let again = store.commit(&id, &[0], &policies).await.expect("redis answers");
+    assert!(!again.known);
+    assert_eq!(all_used(store, &wide, &users).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_requests_on_one_server_are_reserved_and_settled_as_one() {
+    let server = Server::start();
+    reserve_and_settle_as_one(&store_of(&server).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_requests_in_several_slots_are_reserved_and_settled_as_one() {
+    let cluster = Cluster::start(3, 0);
+    let store = RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    store.ready().await;
+    let wide = policy("wide", &["1000/1h"]);
+    let slots = users().into_iter().map(|user| cluster.key_slot(store.key_name(&wide, &user)));
+    let nodes: std::collections::BTreeSet<_> = slots.map(|slot| cluster.master_of_slot(slot)).collect();
+    assert!(nodes.len() > 1, "the users are at several nodes");
+    reserve_and_settle_as_one(&store).await;
+}
