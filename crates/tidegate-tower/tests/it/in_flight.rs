@@ -26,6 +26,7 @@ use tokio::{
 use tower::{Layer as _, Service as _, ServiceExt as _};
 
 use crate::{
+    deferred_store::DeferredStore,
     gate::Gate,
     test_server::{TestServer, hello, limiter, policy},
 };
@@ -190,6 +191,23 @@ async fn a_hold_of_a_whole_body_ends_when_its_bytes_are_dropped() {
     assert_eq!((&*bytes, used()), (&b"hello"[..], 1), "the bytes are not sent yet");
     drop(bytes);
     assert_eq!(used(), 0);
+}
+
+#[tokio::test]
+async fn a_hold_ends_when_the_last_bytes_have_been_written_and_not_when_the_server_gets_them() {
+    let (_, limiter) = limiter();
+    let page = tower::service_fn(async |_: http::Request<Body>| {
+        Ok::<_, Infallible>(Response::new(Body::from(Bytes::from_static(b"hello"))))
+    });
+    let layer = RateLimitLayer::new(Rule::new(four()).key(Global)).in_store(limiter.clone());
+    let response = layer.layer(page).oneshot(http::Request::new(Body::empty())).await.expect("it can't fail");
+    let mut body = response.into_body();
+    let last = body.frame().await.expect("a frame").expect("no error").into_data().expect("data");
+    // As a server does that has the last bytes, and whose client does not read.
+    drop(body);
+    assert_eq!((&*last, state(&limiter, &four(), "everyone").0), (&b"hello"[..], 1));
+    drop(last);
+    assert_eq!(state(&limiter, &four(), "everyone").0, 0);
 }
 
 #[tokio::test]
@@ -388,6 +406,27 @@ async fn a_long_body_that_nobody_reads_keeps_its_hold() {
     }
     drop(response);
     assert_eq!(state(&limiter, &four(), "everyone").0, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_long_bodies_keep_their_holds() {
+    let limiter = with_tokio_clock();
+    let of = policy("api", &["1000/inflight"]);
+    let layer = || RateLimitLayer::new(Rule::new(of.clone()).key(Global));
+    let service = layer().in_store(DeferredStore::new(limiter.clone())).layer(tower::service_fn(
+        async |_: http::Request<Full<Bytes>>| {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+        },
+    ));
+    let mut responses = Vec::new();
+    for _ in 0..500 {
+        responses.push(service.clone().oneshot(http::Request::default()).await.expect("it can't fail"));
+    }
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(state(&limiter, &of, "everyone"), (500, vec![500]));
+    drop(responses);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(state(&limiter, &of, "everyone").0, 0);
 }
 
 #[tokio::test(start_paused = true)]
