@@ -15,7 +15,7 @@ use super::{
     acquire_error::AcquireError,
     call::{Call, CallCost, Operation},
     fair_queue::FairQueue,
-    held_call::HeldCall,
+    held_call::{HeldCall, release_without_waiting},
     pauses::{self, Pauses},
     permit::{Permit, PolicyCharge},
     reservation::{OwnedSpend, charge, hold},
@@ -264,7 +264,7 @@ impl<S: Store + Clone + 'static> Budget<S> {
             Taken::Charges(charges) => {
                 refund(Permit { budget: self.clone(), key: key.clone(), charges, decision }).await;
             }
-            Taken::Hold(guard) => drop(guard),
+            Taken::Hold(guard) => release_without_waiting(guard, self.store().is_immediate(), || {}),
         }
     }
 

@@ -77,6 +77,7 @@ impl Store for DeferredStore {
         actual: &[u64],
         policies: &dyn PolicySource,
     ) -> Result<Settled, StoreError> {
+        tokio::task::yield_now().await;
         drop(self.gate.acquire().await);
         let lose = |commits: usize| commits.checked_sub(1);
         if self.lost_commits.fetch_update(SeqCst, SeqCst, lose).is_ok() {
