@@ -9,7 +9,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use overrides::{ListArguments, OverrideCommand, OverrideKeyArguments, SetArguments};
-pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
+pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments, TimeOf};
 pub(crate) use reservations::{
     CommitArguments, HoldEnd, ReleaseArguments, RenewArguments, ReserveArguments, RunArguments,
 };

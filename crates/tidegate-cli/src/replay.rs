@@ -24,7 +24,7 @@ use tidegate_replay::{
 use tidegate_server::config::{Config, SettingSources};
 
 use crate::{
-    arguments::{Format, ReplayArguments},
+    arguments::{Format, ReplayArguments, TimeOf},
     client::with_ca,
     outcome::Outcome,
     output::{print_error, print_text},
@@ -61,6 +61,11 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
         !arguments.obey || !options.candidates.is_empty(),
         "--obey needs a limit: add --limit 60/1m, or --policy with a configuration"
     );
+    let limits_requests_at_once = options.candidates.iter().any(|candidate| candidate.policy.has_in_flight_limit());
+    anyhow::ensure!(
+        !arguments.obey || !limits_requests_at_once,
+        "--obey does not work with a limit on requests at once: leave out --obey, or the limit with `inflight`"
+    );
     anyhow::ensure!(!arguments.log.files.is_empty(), "name a FILE to replay, or `-` for standard input");
     anyhow::ensure!(
         arguments.decisions.is_none() || arguments.decisions != arguments.report,
@@ -69,6 +74,13 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
     let mut read_options = read_options(&arguments.log)?;
     read_options.client_key = read_options.client_key.or(key_of_policy);
     read_options.group.clone_from(&arguments.by_group);
+    if limits_requests_at_once {
+        read_options.duration.get_or_insert_default();
+    }
+    read_options.duration = match (read_options.duration, arguments.log.time_of) {
+        (Some(duration), Some(time)) => Some(duration.with_time_of_start(time == TimeOf::Start)),
+        (duration, _) => duration,
+    };
     let (reader, progress) = ReadProgress::open(read_options)?;
     // The files are created before the work, so that an error is reported early.
     let decisions = create(arguments.decisions.as_deref(), &arguments.log.files)?;

@@ -19,11 +19,29 @@ pub struct Findings {
     pub timeline: Timeline,
     /// For each window, the number of clients that a limit affects.
     pub curves: Vec<Curve>,
+    /// Requests that run at once, if durations are read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<AtOnceFindings>,
     /// Suggestions for each group, if groups are wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<GroupedFindings>,
     /// Whether the replay stopped before the end of the input.
     pub interrupted: bool,
+}
+
+/// Requests that run at once, whatever the answers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AtOnceFindings {
+    /// Largest number of requests of all clients at once.
+    pub peak: u64,
+    /// Time at which the last of these requests began.
+    pub peak_at_us: u64,
+    /// Largest number of units of one client in requests at once.
+    pub client_peak: u64,
+    /// That client.
+    pub client: Option<String>,
+    /// Number of clients with more than one unit in requests at once.
+    pub clients_with_several: u64,
 }
 
 /// Results of one policy.
@@ -122,7 +140,7 @@ pub struct LimitFindings {
     pub limit: String,
     /// Maximum number of units.
     pub max: u64,
-    /// Window in microseconds.
+    /// Window in microseconds; 0 for a limit on requests at once.
     pub window_us: u64,
     /// Denials that this limit decided.
     pub bound: u64,
@@ -163,7 +181,7 @@ pub struct DeniedClient {
     pub requests: u64,
     /// Denied requests of the client.
     pub denied: u64,
-    /// For each limit of the policy, the largest number of units requested in one window.
+    /// For each limit of the policy, the largest number of units requested in one window, or in requests at once.
     pub peaks: Vec<u64>,
     /// History from one window before the first denial. Only the clients with the most denials have one.
     #[serde(rename = "course")]

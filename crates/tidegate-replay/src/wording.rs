@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::{
-    findings::{Curve, Findings, GroupFindings, GroupedFindings, ObeyFindings, Suggestion},
-    formatting::{count, duration, list, plural, share, units},
+    findings::{AtOnceFindings, Curve, Findings, GroupFindings, GroupedFindings, ObeyFindings, Suggestion},
+    formatting::{count, duration, list, plural, share, timestamp, units},
     logs::InputSummary,
     replay::{MAX_QUEUE, MAX_WAITING},
     short_names::shorten,
@@ -104,8 +104,18 @@ pub(crate) fn sliding_counter(trace: &TraceResult) -> Option<&AlgorithmResult> {
     trace.algorithms.iter().find(|result| result.algorithm == "sliding_counter")
 }
 
+/// Describes the requests that run at once.
+pub(crate) fn at_once(found: &AtOnceFindings) -> String {
+    let mut text = format!("at most {} at once, at {} UTC", plural(found.peak, "request"), timestamp(found.peak_at_us));
+    if let Some(client) = &found.client {
+        let client = shorten(client, 40);
+        let _ = write!(text, "; at most {} at once of one client, {client}", units(found.client_peak));
+    }
+    text
+}
+
 /// Describes properties of the input that affect the results, each in a clause.
-pub(crate) fn notes(Findings { input, interrupted, .. }: &Findings) -> Vec<String> {
+pub(crate) fn notes(Findings { input, interrupted, at_once, .. }: &Findings) -> Vec<String> {
     let mut notes = Vec::new();
     if *interrupted {
         notes.push("stopped before the end of the input: these are the results so far".to_owned());
@@ -115,6 +125,9 @@ pub(crate) fn notes(Findings { input, interrupted, .. }: &Findings) -> Vec<Strin
     } else if input.whole_seconds && input.requests > 1 {
         let rule = "the requests of one second are decided at one time, in the order of the file";
         notes.push(format!("times are whole seconds: {rule} (--spread spreads them within the second)"));
+    }
+    if at_once.is_some() {
+        notes.push("a request is decided at its start, and runs until its end".to_owned());
     }
     if input.out_of_order > 0 {
         notes.push(late(input));

@@ -182,7 +182,8 @@ fn tokens(request: &tidegate_tower::RequestHead<'_>) -> u64 {
     request.extension::<Completion>().map_or(0, |completion| completion.prompt_tokens + completion.max_tokens)
 }
 
-#[tokio::main]
+// On one thread, so that a stream that a client has read is settled when the client continues.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let policy = Policy::new("tokens", [format!("{BUDGET}/1h").parse()?])?;
     let by_key = || anyhow::Ok(Rule::new(policy.clone()).key(Header::new("x-api-key")?).settle_by_report());

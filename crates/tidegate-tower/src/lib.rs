@@ -34,10 +34,7 @@ pub use key::{
     OnMissingKey,
 };
 pub use layer::RateLimitLayer;
-pub use response::{
-    Denial,
-    body::{ByteCounter, ResponseBody},
-};
+pub use response::{Denial, body::ResponseBody, counter::ByteCounter};
 pub use rule::Rule;
 pub use service::{RateLimit, ResponseFuture};
 pub use tiers::TiersError;

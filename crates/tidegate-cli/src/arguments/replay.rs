@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use tidegate::{Algorithm, Limit, parse_duration};
-use tidegate_replay::logs::{ClientKey, Filter};
+use tidegate_replay::logs::{ClientKey, DurationSource, Filter};
 
 /// The input, and how to read it.
 #[derive(Debug, Args)]
@@ -31,6 +31,15 @@ pub(crate) struct LogArguments {
     /// cost on each line. Default: 1, or the cost in a trace.
     #[arg(long, value_name = "COST")]
     pub(crate) cost: Vec<String>,
+    /// Duration of a request, for limits such as 4/inflight: a field and its unit, such as latency:ms, or last:s for the last word of an
+    /// access log. Default: `request_time`, `duration` and other common names, or the last word: seconds if it has a decimal point
+    /// (`$request_time` of nginx), else microseconds (`%D` of Apache).
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) duration: Option<DurationSource>,
+    /// Whether the time of a line is the start or the end of its request. Default: end; start for `%D` of Apache, for traces, and for JSON
+    /// lines with `start_time` or `StartUTC`.
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub(crate) time_of: Option<TimeOf>,
     /// Format of the lines.
     #[arg(long, value_enum, default_value_t = LogFormat::Auto, value_name = "FORMAT")]
     pub(crate) input: LogFormat,
@@ -49,6 +58,15 @@ pub(crate) struct LogArguments {
     /// Seed of the random numbers. The same seed gives the same numbers.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
+}
+
+/// What the time of a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimeOf {
+    /// The start of the request.
+    Start,
+    /// The end of the request.
+    End,
 }
 
 /// Format of the lines.

@@ -24,7 +24,7 @@ pub(crate) enum SimulateCommand {
 #[derive(Debug, Args)]
 pub(crate) struct LimitArguments {
     /// The limit.
-    #[arg(long, short, default_value = "100/1m", value_name = "LIMIT")]
+    #[arg(long, short, default_value = "100/1m", value_name = "LIMIT", value_parser = windowed)]
     pub(crate) limit: Limit,
     /// Algorithm to try. The default depends on the command.
     #[arg(long, value_name = "NAME")]
@@ -95,7 +95,7 @@ pub(crate) struct TrafficArguments {
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) cost: u64,
     /// Limit that adversaries attack, and that sets the size of bursts.
-    #[arg(long, short, default_value = "60/1m", value_name = "LIMIT")]
+    #[arg(long, short, default_value = "60/1m", value_name = "LIMIT", value_parser = windowed)]
     pub(crate) limit: Limit,
     /// Start of the traffic, in microseconds since the epoch. The default is 5 January 2026, 09:00 UTC.
     #[arg(long, default_value_t = traffic::DEFAULT_START_US, value_name = "MICROSECONDS")]
@@ -115,4 +115,17 @@ pub(crate) enum TrafficFormat {
     Csv,
     /// A combined access log.
     Combined,
+}
+
+/// Parses a limit with a window.
+fn windowed(text: &str) -> Result<Limit, String> {
+    let limit: Limit = text.parse().map_err(|error: tidegate::LimitError| error.to_string())?;
+    if limit.is_in_flight() {
+        return Err(
+            "simulated requests have no durations: use a limit with a window, such as 60/1m, or replay a log that has \
+                    durations"
+                .to_owned(),
+        );
+    }
+    Ok(limit)
 }

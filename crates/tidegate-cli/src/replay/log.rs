@@ -26,6 +26,7 @@ pub(crate) fn read_options(arguments: &LogArguments) -> anyhow::Result<ReadOptio
         format,
         client_key: client_key(arguments)?,
         cost: cost(&arguments.cost)?,
+        duration: arguments.duration.clone(),
         group: None,
         filters: Filters::new(arguments.only.clone(), arguments.skip.clone())?,
         sort: arguments.sort,

@@ -11,6 +11,7 @@ mod overrides;
 mod package;
 mod process;
 mod replay;
+mod replay_at_once;
 mod replay_model;
 mod replay_odd_logs;
 mod reservations;

@@ -234,7 +234,6 @@ fn the_place_of_a_killed_process_is_free_after_the_ttl() {
 }
 
 #[test]
-#[ignore = "the Redis store has no reservations yet"]
 fn run_needs_no_service_with_a_redis() {
     let redis = tidegate_testbed::Server::start();
     let (url, path) = (redis.url(), file("run-direct", CONFIG));

@@ -14,6 +14,7 @@ pub(crate) struct RequestBuffer {
 #[derive(Debug, Clone, Copy)]
 struct BufferedRequest {
     time_us: u64,
+    duration_us: u64,
     cost: u64,
     position: u64,
     key_end: usize,
@@ -23,19 +24,21 @@ struct BufferedRequest {
 impl RequestBuffer {
     #[inline]
     pub(crate) fn push(&mut self, request: &Request<'_>) {
-        let Request { time_us, key, cost, group, position } = *request;
+        let Request { time_us, duration_us, key, cost, group, position } = *request;
         self.texts.extend_from_slice(key);
         let key_end = self.texts.len();
         self.texts.extend_from_slice(group);
-        self.requests.push(BufferedRequest { time_us, cost, position, key_end, group_end: self.texts.len() });
+        let group_end = self.texts.len();
+        self.requests.push(BufferedRequest { time_us, duration_us, cost, position, key_end, group_end });
     }
 
     #[inline]
     pub(crate) fn get(&self, number: usize) -> Option<Request<'_>> {
-        let BufferedRequest { time_us, cost, position, key_end, group_end } = *self.requests.get(number)?;
+        let BufferedRequest { time_us, duration_us, cost, position, key_end, group_end } =
+            *self.requests.get(number)?;
         let start = number.checked_sub(1).map_or(0, |previous| self.requests[previous].group_end);
         let (key, group) = (&self.texts[start..key_end], &self.texts[key_end..group_end]);
-        Some(Request { time_us, key, cost, group, position })
+        Some(Request { time_us, duration_us, key, cost, group, position })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Request<'_>> {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::duration;
+
 /// A field that a line may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Field {
@@ -23,6 +25,8 @@ pub(super) enum Field {
     Key,
     /// Cost in a trace.
     Cost,
+    /// Duration of the request, under this name or a common one.
+    Duration(Option<String>),
 }
 
 /// Common names of the time and of other fields in logs, the most likely first.
@@ -45,7 +49,8 @@ impl Field {
             Self::Key => "key",
             Self::Cost => "cost",
             Self::Header(name) => return vec![name.clone(), snake_case(name)],
-            Self::Named(name) => return vec![name.clone()],
+            Self::Named(name) | Self::Duration(Some(name)) => return vec![name.clone()],
+            Self::Duration(None) => return duration::NAMES.map(|(name, _)| name.to_owned()).into(),
         };
         words(common)
     }
@@ -61,6 +66,7 @@ impl Field {
             Self::Header(name) => format!("header:{name}"),
             Self::Named(name) => format!("field:{name}"),
             Self::Client => "client".to_owned(),
+            Self::Duration(None) => "duration".to_owned(),
             _ => self.names().swap_remove(0),
         }
     }
@@ -110,6 +116,8 @@ pub(super) struct Fields {
     locations: Vec<FieldLocation>,
     /// Unescaped values, which the line does not contain as they are.
     scratch: Vec<u8>,
+    /// Unit of the duration by the name under which it was found.
+    pub(super) unit: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -121,7 +129,7 @@ enum FieldLocation {
 
 impl Fields {
     pub(super) fn new(wanted: usize) -> Self {
-        Self { locations: vec![FieldLocation::Missing; wanted], scratch: Vec::new() }
+        Self { locations: vec![FieldLocation::Missing; wanted], scratch: Vec::new(), unit: None }
     }
 
     pub(super) fn clear(&mut self) {

@@ -1,13 +1,14 @@
 //! Reads requests from access logs.
 //!
 //! A line passes these steps: a `source` splits a file into blocks of whole lines. A `format` finds the fields of a line.
-//! A `filter` selects lines by their fields. `client_key` and `cost` turn the fields into a key and a cost. A `parser` does this for one
+//! A `filter` selects lines by their fields. `client_key`, `cost` and `duration` turn the fields into a key, a cost and a duration. A `parser` does this for one
 //! file, on its own thread. `reader` merges all files by time. A `sort_buffer` sorts late requests. On request, a `spreader` spreads
 //! requests within their second.
 
 mod buffer;
 mod client_key;
 mod cost;
+mod duration;
 mod expression;
 mod fields;
 mod filter;
@@ -27,6 +28,8 @@ use std::{ops::ControlFlow, path::PathBuf};
 pub(crate) use buffer::RequestBuffer;
 pub use client_key::{ClientKey, ClientKeyError, display_key};
 pub use cost::{CostSource, CostSourceError};
+pub(crate) use duration::MAX_DURATION;
+pub use duration::{DurationSource, DurationSourceError};
 pub use filter::{Filter, FilterError, Filters};
 pub use format::FormatChoice;
 pub use reader::{DEFAULT_SORT, LogReader, Progress, ReadOptions};
@@ -36,8 +39,10 @@ pub use summary::{InputSummary, MalformedLine};
 /// One logged request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Time in microseconds since the epoch.
+    /// Time in microseconds since the epoch: the start of the request, if durations are read.
     pub time_us: u64,
+    /// Duration in microseconds; 0 if durations are not read.
+    pub duration_us: u64,
     /// Key of the client.
     pub key: &'a [u8],
     /// Units that the request costs.
@@ -75,6 +80,15 @@ pub enum LogError {
         /// Hint at the available fields.
         known: String,
     },
+    /// No line of a log has a duration, and a limit on requests at once needs them.
+    #[error(
+        "{name}: its lines have no durations, which a limit on requests at once needs: log $request_time at the end of a line \
+         in nginx, or %D in Apache, or name the field with --duration"
+    )]
+    NoDuration {
+        /// Name of the file.
+        name: String,
+    },
     /// The custom log format is invalid.
     #[error("the log format can't be used: {why}")]
     Template {
@@ -96,11 +110,13 @@ fn released(
     let mut out = Vec::new();
     let mut each = |request: &Request<'_>| {
         assert_eq!((request.key, request.group, request.position), (&b"k"[..], &b"g"[..], request.cost - 1));
+        assert_eq!(request.duration_us, request.cost * 7);
         out.push((request.time_us, request.cost));
         ControlFlow::Continue(())
     };
     for (time_us, cost) in times.iter().zip(1..) {
-        let request = Request { time_us: *time_us, key: b"k", cost, group: b"g", position: cost - 1 };
+        let request =
+            Request { time_us: *time_us, duration_us: cost * 7, key: b"k", cost, group: b"g", position: cost - 1 };
         assert!(step(Some(&request), &mut each).is_continue());
     }
     assert!(step(None, &mut each).is_continue());

@@ -5,8 +5,8 @@ use std::sync::{Arc, atomic::AtomicU64};
 use tidegate::Key;
 
 use super::{
-    ClientKey, CostSource, Filters, FormatChoice, LogError, LogSource, MalformedLine, ReadOptions, Request,
-    RequestBuffer,
+    ClientKey, CostSource, DurationSource, Filters, FormatChoice, LogError, LogSource, MalformedLine, ReadOptions,
+    Request, RequestBuffer,
     fields::Fields,
     format::Format,
     source::{Block, BlockReader},
@@ -18,6 +18,11 @@ const SHOWN_BYTES: usize = 120;
 
 /// Maximum length of a group. Groups that differ only after it are one.
 const GROUP_BYTES: usize = 256;
+
+/// Returns the first lines of a file.
+fn sample(beginning: &[u8]) -> Vec<u8> {
+    beginning.split_inclusive(|byte| *byte == b'\n').take(100).flatten().copied().collect()
+}
 
 /// Parser of one file.
 pub(super) struct Parser {
@@ -61,6 +66,8 @@ impl Parser {
         wanted.extend(options.group.iter().flat_map(ClientKey::fields));
         let first_of_cost = wanted.len();
         wanted.extend(cost.field());
+        let first_of_duration = wanted.len();
+        wanted.extend(options.duration.iter().map(DurationSource::field));
         let first_of_filters = wanted.len();
         wanted.extend(options.filters.fields());
         let (format, header_len) = if beginning.is_empty() {
@@ -68,7 +75,8 @@ impl Parser {
         } else {
             Format::new(&options.format, beginning, &wanted, &name)?
         };
-        let lines = LineParser {
+        let sample = if options.duration.is_some() { sample(&beginning[header_len..]) } else { Vec::new() };
+        let mut lines = LineParser {
             name,
             format,
             client_key,
@@ -78,10 +86,15 @@ impl Parser {
             group_text: Vec::new(),
             cost,
             first_of_cost,
+            duration: options.duration.clone(),
+            first_of_duration,
             filters: options.filters.clone(),
             first_of_filters,
             fields: Fields::new(wanted.len()),
         };
+        if lines.lacks_durations(&sample) {
+            return Err(LogError::NoDuration { name: lines.name });
+        }
         Ok(Self { blocks, lines, header_len })
     }
 
@@ -122,10 +135,13 @@ struct LineParser {
     group: Option<ClientKey>,
     cost: CostSource,
     filters: Filters,
-    /// Values of the current line: first the fields of the key, then those of the group, of the cost and of the filters.
+    /// Values of the current line: first the fields of the key, then those of the group, of the cost, of the duration and of
+    /// the filters.
     fields: Fields,
     first_of_group: usize,
     first_of_cost: usize,
+    duration: Option<DurationSource>,
+    first_of_duration: usize,
     first_of_filters: usize,
     /// Key and group of the current line.
     key: Vec<u8>,
@@ -168,6 +184,13 @@ impl LineParser {
             return Ok(());
         }
         let cost = self.cost.of(self.first_of_cost, line, &self.fields)?;
+        let (time_us, duration_us) = match &self.duration {
+            None => (time_us, 0),
+            Some(duration) => {
+                let text = self.fields.get(self.first_of_duration, line).map(|text| (text, self.fields.unit));
+                duration.start(time_us, text, &self.format)?
+            }
+        };
         self.key.clear();
         if !self.client_key.write(&mut self.key, line, &self.fields, 0) {
             batch.without_key += 1;
@@ -183,8 +206,26 @@ impl LineParser {
             }
             self.group_text.truncate(GROUP_BYTES);
         }
-        batch.requests.push(&Request { time_us, key: &self.key, cost, group: &self.group_text, position: 0 });
+        let (key, group) = (&self.key, &self.group_text);
+        batch.requests.push(&Request { time_us, duration_us, key, cost, group, position: 0 });
         Ok(())
+    }
+
+    /// Returns whether durations are wanted, and no line of a sample has one.
+    fn lacks_durations(&mut self, sample: &[u8]) -> bool {
+        let mut lines = 0;
+        for line in sample.split(|byte| *byte == b'\n') {
+            self.fields.clear();
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if !line.is_empty() && self.format.read(line, &mut self.fields).is_ok() {
+                let text = self.fields.get(self.first_of_duration, line).map(|text| (text, self.fields.unit));
+                if self.duration.as_ref().is_some_and(|duration| duration.start(0, text, &self.format).is_ok()) {
+                    return false;
+                }
+                lines += 1;
+            }
+        }
+        lines > 0
     }
 
     #[cold]

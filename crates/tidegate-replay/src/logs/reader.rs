@@ -16,7 +16,7 @@ use std::{
 };
 
 use super::{
-    ClientKey, CostSource, Each, Filters, FormatChoice, InputSummary, LogError, LogSource, Request,
+    ClientKey, CostSource, DurationSource, Each, Filters, FormatChoice, InputSummary, LogError, LogSource, Request,
     parser::{Batch, Parser},
     sort_buffer::{MAX_HELD, SortBuffer},
     spreader::Spreader,
@@ -41,6 +41,9 @@ pub struct ReadOptions {
     pub client_key: Option<ClientKey>,
     /// Cost of a request. By default 1, or the cost in a trace.
     pub cost: Option<CostSource>,
+    /// Duration of a request. By default durations are not read. If they are, every line must have one, and the time of a request
+    /// is its start.
+    pub duration: Option<DurationSource>,
     /// Group of a request. By default there are no groups.
     pub group: Option<ClientKey>,
     /// Lines to read. By default all.
@@ -148,6 +151,11 @@ impl LogReader {
     /// Returns the key that identifies a client.
     pub fn client_key(&self) -> &ClientKey {
         &self.client_key
+    }
+
+    /// Returns whether the durations of requests are read.
+    pub fn has_durations(&self) -> bool {
+        self.options.duration.is_some()
     }
 
     /// Returns the field by which requests are grouped.

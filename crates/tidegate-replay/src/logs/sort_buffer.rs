@@ -32,8 +32,8 @@ pub(super) struct SortBuffer {
     late: BinaryHeap<Reverse<LateRequest>>,
 }
 
-/// Time, position, cost, and the key followed by the group, with the length of the key.
-type LateRequest = (u64, u64, u64, Box<[u8]>, usize);
+/// Time, position, cost, duration, and the key followed by the group, with the length of the key.
+type LateRequest = (u64, u64, u64, u64, Box<[u8]>, usize);
 
 impl SortBuffer {
     pub(super) fn new(span_us: u64, max_held: u64) -> Self {
@@ -54,8 +54,8 @@ impl SortBuffer {
         self.latest_us = self.latest_us.max(request.time_us);
         if self.in_order.last_us().is_some_and(|last| request.time_us < last) {
             let texts = [request.key, request.group].concat().into_boxed_slice();
-            let Request { time_us, position, cost, key, .. } = *request;
-            self.late.push(Reverse((time_us, position, cost, texts, key.len())));
+            let Request { time_us, duration_us, position, cost, key, .. } = *request;
+            self.late.push(Reverse((time_us, position, cost, duration_us, texts, key.len())));
         } else {
             self.in_order.push(request);
         }
@@ -93,13 +93,13 @@ impl SortBuffer {
     }
 
     fn release_late(&mut self, each: &mut Each<'_>) -> ControlFlow<()> {
-        let Some(Reverse((time_us, position, cost, texts, key_len))) = self.late.pop() else {
+        let Some(Reverse((time_us, position, cost, duration_us, texts, key_len))) = self.late.pop() else {
             return ControlFlow::Continue(());
         };
         self.still_late += u64::from(time_us < self.released_us);
         self.released_us = self.released_us.max(time_us);
         let (key, group) = texts.split_at(key_len);
-        each(&Request { time_us, key, cost, group, position })
+        each(&Request { time_us, duration_us, key, cost, group, position })
     }
 }
 

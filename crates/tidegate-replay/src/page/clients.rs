@@ -27,7 +27,10 @@ fn folded(policy: &PolicyFindings, name: &str) -> String {
 }
 
 fn table(policy: &PolicyFindings) -> String {
-    let peak = |limit: &LimitFindings| format!(">Peak in {}, limit {}", duration(limit.window_us), count(limit.max));
+    let peak = |limit: &LimitFindings| match limit.window_us {
+        0 => format!(">At once, limit {}", count(limit.max)),
+        window_us => format!(">Peak in {}, limit {}", duration(window_us), count(limit.max)),
+    };
     let headings = ["Client", ">Requests", ">Denied", ">Share denied"].map(str::to_owned);
     let mut table = Table::new(headings.into_iter().chain(policy.limits.iter().map(peak)));
     for (client, key) in policy.hardest_hit.iter().zip(keys(&policy.hardest_hit)) {

@@ -6,6 +6,7 @@ use crate::{
     formatting::{count, duration, timestamp},
     logs::InputSummary,
     table::Table,
+    wording,
 };
 
 /// Maximum number of file names.
@@ -38,6 +39,9 @@ fn summary(findings: &Findings) -> Vec<(&'static str, String)> {
         let order = if input.out_of_order == 0 { "in order of time" } else { "not in order of time" };
         let times = if input.whole_seconds { "whole seconds" } else { "finer than seconds" };
         facts.extend([("Order", order.to_owned()), ("Times", times.to_owned())]);
+    }
+    if let Some(at_once) = &findings.at_once {
+        facts.push(("At once", escape::name(&wording::at_once(at_once), 300)));
     }
     facts.extend(input.troubles.iter().map(|error| ("Error", escape::name(error, 200))));
     facts

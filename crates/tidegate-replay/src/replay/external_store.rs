@@ -7,7 +7,7 @@ use std::{collections::HashMap, fmt, process, sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, stream};
 use tidegate::{AnyStore, Clock, Cost, Decision, Key, Limit, Op, Policy, Store as _, StoreError, Timestamp};
 
-use super::chunk::Chunk;
+use super::{chunk::Chunk, policy_replay::hold};
 use crate::logs::Request;
 
 /// Number of clients with a request in flight.
@@ -116,10 +116,16 @@ async fn decide_client(
     requests: Vec<(usize, Request<'_>)>,
 ) -> Result<Vec<(usize, Decision)>, StoreError> {
     let mut decisions = Vec::with_capacity(requests.len());
-    for (index, Request { time_us, key, cost, .. }) in requests {
-        let key = Key::new(key).expect("the parser checks keys");
-        let cost = Cost::new(cost).expect("the parser checks costs");
-        decisions.push((index, at(store, time_us)?.decide(Op::Check, policy, &key, cost).await?));
+    for (index, request) in requests {
+        let key = Key::new(request.key).expect("the parser checks keys");
+        let cost = Cost::new(request.cost).expect("the parser checks costs");
+        let store = at(store, request.time_us)?;
+        let decision = if policy.has_in_flight_limit() {
+            store.reserve(policy, &key, cost, hold(&request)).await?.decision
+        } else {
+            store.decide(Op::Check, policy, &key, cost).await?
+        };
+        decisions.push((index, decision));
     }
     Ok(decisions)
 }

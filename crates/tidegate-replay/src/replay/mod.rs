@@ -7,6 +7,7 @@
 //! (`recording`, `denial_count`), for all clients and for each group (`group_numbers`). `obedient_clients` decides the requests once
 //! more, with clients that wait.
 
+mod at_once;
 mod chunk;
 mod client_counts;
 mod client_histories;
@@ -34,6 +35,7 @@ use std::{
     time::Duration,
 };
 
+use at_once::AtOnce;
 use chunk::{CHUNK, Chunk};
 use client_counts::Column;
 use client_histories::ClientHistories;
@@ -96,6 +98,9 @@ pub enum ReplayError {
     /// The store failed.
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
+    /// A policy limits requests at once, and the reader does not read durations.
+    #[error("a limit on requests at once needs the durations of the requests")]
+    NoDurations,
     /// Decisions can't be written.
     #[error("the decisions can't be written: {0}")]
     Write(#[from] io::Error),
@@ -114,7 +119,11 @@ pub fn run<W: Write>(
     let client_key = reader.client_key().to_string();
     let group = reader.group().map(ClientKey::to_string);
     let read_progress = reader.progress();
-    let mut replay = Replay::new(options, log, group.is_some())?;
+    let needs_durations = options.candidates.iter().any(|candidate| candidate.policy.has_in_flight_limit());
+    if needs_durations && !reader.has_durations() {
+        return Err(ReplayError::NoDurations);
+    }
+    let mut replay = Replay::new(options, log, group.is_some(), reader.has_durations())?;
     let (sender, chunks) = sync_channel(AHEAD);
     let has_groups = group.is_some();
     let read = thread::scope(|scope| {
@@ -165,6 +174,8 @@ struct Replay<W> {
     obedient: Vec<ObedientClients>,
     analysis: DemandAnalysis,
     groups: Option<GroupAnalysis>,
+    /// Requests that run at once, if durations are read.
+    at_once: Option<AtOnce>,
     histories: ClientHistories,
     timeline: Bins,
     top: usize,
@@ -173,13 +184,23 @@ struct Replay<W> {
 }
 
 impl<W: Write> Replay<W> {
-    fn new(options: ReplayOptions, log: Option<DecisionLog<W>>, has_groups: bool) -> Result<Self, ConnectError> {
+    fn new(
+        options: ReplayOptions,
+        log: Option<DecisionLog<W>>,
+        has_groups: bool,
+        has_durations: bool,
+    ) -> Result<Self, ConnectError> {
         let mut windows: Vec<Duration> = Vec::new();
         let limits = options.candidates.iter().flat_map(|candidate| candidate.policy.limits());
+        let limits = limits.filter(|limit| !limit.is_in_flight());
         for window in limits.map(Limit::window).chain(options.windows) {
             if !windows.contains(&window) {
                 windows.push(window);
             }
+        }
+        if windows.is_empty() {
+            // The histories of clients need a window.
+            windows.push(Duration::from_secs(60));
         }
         let (policies, count) = (options.candidates.len(), windows.len());
         let obedient = options.candidates.iter().filter(|_| options.obey);
@@ -189,6 +210,7 @@ impl<W: Write> Replay<W> {
             policies: options.candidates.into_iter().map(PolicyReplay::new).collect(),
             analysis: DemandAnalysis::new(&windows, policies),
             groups: has_groups.then(|| GroupAnalysis::new(&windows)),
+            at_once: has_durations.then(AtOnce::default),
             histories: ClientHistories::new(count, policies),
             timeline: Bins::new(BINS, vec![true; 1 + policies]),
             top: options.top,
@@ -226,6 +248,9 @@ impl<W: Write> Replay<W> {
     #[inline]
     fn record_request(&mut self, client: u32, request: &Request<'_>) {
         self.analysis.record(client, request);
+        if let Some(at_once) = &mut self.at_once {
+            at_once.record(client, request);
+        }
         self.timeline.at(request.time_us)[0] += 1;
         if self.histories.contains(client) {
             let DemandAnalysis { demands, in_windows, .. } = &self.analysis;
@@ -271,7 +296,7 @@ impl<W: Write> Replay<W> {
         by: (String, Option<String>),
         interrupted: bool,
     ) -> Result<Findings, ReplayError> {
-        let Self { policies, analysis, histories, mut timeline, top, external, log, .. } = self;
+        let Self { policies, analysis, histories, at_once, mut timeline, top, external, log, .. } = self;
         if input.whole_seconds && !input.spread {
             timeline.no_finer_than(1_000_000);
         }
@@ -287,7 +312,7 @@ impl<W: Write> Replay<W> {
         let DemandAnalysis { demands, counts, .. } = &analysis;
         let window_of = |limit: &Limit| demands.iter().position(|demand| demand.window == limit.window()).unwrap_or(0);
         let findings = |(number, policy): (usize, &PolicyReplay)| {
-            policy.findings(number, &input, (counts, &histories), top, window_of, &clients)
+            policy.findings(number, &input, (counts, &histories, at_once.as_ref()), top, window_of, &clients)
         };
         let mut policies: Vec<PolicyFindings> = policies.iter().enumerate().map(findings).collect();
         for (policy, obedient) in policies.iter_mut().zip(self.obedient) {
@@ -304,6 +329,7 @@ impl<W: Write> Replay<W> {
             },
             policies,
             curves: analysis.curves(1, |_| Some(0)).remove(0),
+            at_once: at_once.map(|at_once| at_once.findings(&clients)),
             groups: self.groups.zip(by.1).map(|(analysis, by)| analysis.findings(by, &groups, top)),
             interrupted,
             input,

@@ -1,11 +1,12 @@
 //! [`PolicyReplay`]: the state and the denials of one policy.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, time::Duration};
 
-use tidegate::{Cost, Decision, Key, Limit, MemoryStore, Op, Timestamp};
+use tidegate::{Cost, Decision, Hold, Key, Limit, MemoryStore, Op, ReservationBounds, Timestamp};
 
 use super::{
     Candidate,
+    at_once::AtOnce,
     client_counts::{ClientCounts, Column},
     client_histories::ClientHistories,
     waits::WaitCounter,
@@ -14,7 +15,7 @@ use crate::{
     client_numbers::ClientNumbers,
     findings::{DeniedClient, LimitFindings, PolicyFindings},
     formatting::ratio,
-    logs::{InputSummary, Request, display_key},
+    logs::{InputSummary, MAX_DURATION, Request, display_key},
     window_us,
 };
 
@@ -24,9 +25,19 @@ pub(super) fn exact_store() -> MemoryStore {
     builder.keep_expired().shards(16).build().expect("valid bounds")
 }
 
+/// Maximum number of requests of one client at once.
+const MAX_AT_ONCE: u32 = 10_000;
+
+/// Returns the hold of a request: from its start to its end. Its units stay spent under limits with a window.
+pub(super) fn hold(request: &Request<'_>) -> Hold {
+    // A hold lasts at least a millisecond.
+    Hold::new(Duration::from_micros(request.duration_us).max(Duration::from_millis(1))).spent_at_end()
+}
+
 pub(super) struct PolicyReplay {
     pub(super) candidate: Candidate,
     store: MemoryStore,
+    has_in_flight_limit: bool,
     denied: u64,
     impossible: u64,
     waits: WaitCounter,
@@ -35,8 +46,12 @@ pub(super) struct PolicyReplay {
 }
 
 impl PolicyReplay {
-    pub(super) fn new(candidate: Candidate) -> Self {
+    pub(super) fn new(mut candidate: Candidate) -> Self {
+        let bounds = ReservationBounds::default().with_max_hold(MAX_DURATION).expect("in range");
+        let bounds = bounds.with_max_reservations(MAX_AT_ONCE).expect("in range");
+        candidate.policy = candidate.policy.with_reservation_bounds(bounds);
         Self {
+            has_in_flight_limit: candidate.policy.has_in_flight_limit(),
             denied_by_limit: vec![0; candidate.policy.limits().len()],
             candidate,
             store: exact_store(),
@@ -52,6 +67,10 @@ impl PolicyReplay {
         let key = Key::new(request.key).expect("the parser checks keys");
         let cost = Cost::new(request.cost).expect("the parser checks costs");
         let now = Timestamp::from_micros(request.time_us);
+        if self.has_in_flight_limit {
+            let reserved = self.store.reserve(&self.candidate.policy, &key, cost, hold(request), now);
+            return reserved.expect("a hold in range").decision;
+        }
         self.store.decide(Op::Check, &self.candidate.policy, &key, cost, now)
     }
 
@@ -72,7 +91,7 @@ impl PolicyReplay {
         &self,
         number: usize,
         input: &InputSummary,
-        (counts, histories): (&ClientCounts, &ClientHistories),
+        (counts, histories, at_once): (&ClientCounts, &ClientHistories, Option<&AtOnce>),
         top: usize,
         window_of: impl Fn(&Limit) -> usize,
         clients: &ClientNumbers,
@@ -86,12 +105,18 @@ impl PolicyReplay {
         denials.truncate(top);
         let strictest =
             self.denied_by_limit.iter().zip(limits).max_by_key(|(denied, _)| **denied).map(|(_, limit)| limit);
+        let peak = |limit: &Limit, client: u32| match at_once {
+            Some(at_once) if limit.is_in_flight() => at_once.peak(client),
+            _ => counts.get(client, Column::Peak(window_of(limit))),
+        };
         let client = |(denied, client): (u64, u32)| DeniedClient {
             key: display_key(clients.key(client)),
             requests: counts.get(client, Column::Requests),
             denied,
-            peaks: limits.iter().map(|limit| counts.get(client, Column::Peak(window_of(limit)))).collect(),
-            history: strictest.and_then(|limit| histories.get(client, number, window_of(limit), limit)),
+            peaks: limits.iter().map(|limit| peak(limit, client)).collect(),
+            history: strictest
+                .filter(|limit| !limit.is_in_flight())
+                .and_then(|limit| histories.get(client, number, window_of(limit), limit)),
         };
         let limit = |(limit, bound): (&Limit, &u64)| LimitFindings {
             limit: limit.to_string(),

@@ -56,6 +56,9 @@ fn input(out: &mut String, findings: &Findings) {
     if let (Some(from), Some(to)) = (from_us, to_us) {
         let _ = writeln!(out, "from {} to {} UTC ({})", timestamp(from), timestamp(to), duration(to - from));
     }
+    if let Some(at_once) = &findings.at_once {
+        out.push_str(&paragraph(&wording::at_once(at_once)));
+    }
     for note in wording::notes(findings) {
         out.push_str(&paragraph(&note));
     }
@@ -143,7 +146,10 @@ fn hardest_hit(out: &mut String, policy: &PolicyFindings, name: &str) {
         return;
     }
     let _ = writeln!(out, "\nClients with the most denials by {name}");
-    let peaks = policy.limits.iter().map(|limit| format!(">peak/{}", duration(limit.window_us)));
+    let peaks = policy.limits.iter().map(|limit| match limit.window_us {
+        0 => ">at once".to_owned(),
+        window_us => format!(">peak/{}", duration(window_us)),
+    });
     let headings = ["", ">requests", ">denied", ">"].map(str::to_owned).into_iter();
     let mut table = Table::new(headings.chain(peaks).chain(["when denied".to_owned()]));
     let keys: Vec<&str> = policy.hardest_hit.iter().map(|client| client.key.as_str()).collect();

@@ -103,6 +103,7 @@ fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
         policies: policies.iter().map(policy).collect(),
         timeline: Timeline { from_us: FROM / HOUR * HOUR, bin_us: HOUR / 2, requests: timeline, denied },
         curves: vec![curve("1m", MINUTE, clients, 4), curve("1h", HOUR, clients, 11)],
+        at_once: None,
         groups: Some(grouped(clients)),
         interrupted: false,
     }
@@ -322,6 +323,7 @@ pub(crate) fn nothing() -> Findings {
             points: Vec::new(),
             suggestions: Vec::new(),
         }],
+        at_once: None,
         groups: None,
         policies: vec![PolicyFindings { hardest_hit: Vec::new(), ..quiet(&usual().policies[0]) }],
         ..usual()

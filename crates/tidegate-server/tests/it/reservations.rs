@@ -300,7 +300,6 @@ fn fifty_concurrent_calls_never_spend_more_than_the_tokens_in_memory() {
 }
 
 #[test]
-#[ignore = "the Redis store has no reservations yet"]
 fn fifty_concurrent_calls_never_spend_more_than_the_tokens_through_redis() {
     let redis = tidegate_testbed::Server::start();
     assert_concurrent_calls_stay_within_the_tokens(&redis.url());

@@ -4,24 +4,23 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode};
 use tidegate::{
-    Cost, Decision, Decisions, FailSafe, Hold, HoldGuard, Key, Limit, Limiter, Mode, Policy, Reason, ReservationError,
-    SpendError, Store, external_store,
+    Cost, Decision, Decisions, FailSafe, Hold, HoldGuard, Key, Limit, Limiter, Mode, Policy, Reason, Store,
+    external_store,
 };
-use tokio::{
-    sync::futures::Notified,
-    time::{self, Instant},
-};
+use tokio::time::{self, Instant};
 
 use crate::service::log_error;
 
 use super::{
+    acquire_error::AcquireError,
     call::{Call, CallCost, Operation},
     fair_queue::FairQueue,
-    held_call::HeldCall,
+    held_call::{HeldCall, release_without_waiting},
     pauses::{self, Pauses},
     permit::{Permit, PolicyCharge},
     reservation::{OwnedSpend, charge, hold},
     server_wait::wait_from_headers,
+    wait::{Wait, sleep},
 };
 
 /// A quota for calls, by key, under one policy or several at once.
@@ -52,94 +51,12 @@ pub(super) struct WaitState {
     pauses: Pauses,
 }
 
-/// While an in-flight limit of a shared store is used up, the first caller of a queue asks the store again after this
-/// time: other processes do not tell when their calls end.
-const ASK_AGAIN: Duration = Duration::from_millis(250);
-
 /// What a call has taken from the budget.
 enum Taken<S: Store> {
     /// Charges.
     Charges(Vec<PolicyCharge>),
     /// A hold.
     Hold(HoldGuard<FailSafe<S>>),
-}
-
-/// Why a call has to wait.
-#[derive(Debug, Clone, Copy)]
-struct Wait {
-    /// The time until the call fits if there are no other calls.
-    time: Duration,
-    /// Whether the call may fit at any time before, because other calls end.
-    may_end_earlier: bool,
-}
-
-/// Why a call must not be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AcquireError {
-    /// The call costs more than a limit ever allows.
-    #[error("the call costs {cost}, more than {limit} ever allows: waiting does not help")]
-    Impossible {
-        /// The cost.
-        cost: u64,
-        /// The limit.
-        limit: Limit,
-    },
-    /// An operator has banned the key. The error is returned at once, even if the ban has an end.
-    #[error("the key is banned from this budget{}", ban_end(*.retry_after))]
-    Banned {
-        /// The time until the ban ends; `None` if it has no end.
-        retry_after: Option<Duration>,
-    },
-    /// The call does not fit in time. The error is returned at once.
-    #[error("the budget allows the call in {retry_after:?}, after the maximum wait")]
-    TooLate {
-        /// The time until the call fits if there are no other calls.
-        retry_after: Duration,
-    },
-    /// Other callers were first in the queue for the maximum wait.
-    #[error("other calls were first in the queue for the maximum wait")]
-    TimedOut,
-    /// The maximum number of callers is waiting.
-    #[error("{max} calls are waiting, which is the maximum")]
-    QueueFull {
-        /// The maximum.
-        max: usize,
-    },
-    /// The store failed, and the policy admits no calls in that case.
-    #[error("the store failed, and the policy admits no calls without it")]
-    StoreUnavailable,
-    /// The budget has no operation of this name.
-    #[error("the budget has no operation `{name}`; it has: {known}")]
-    UnknownOperation {
-        /// The name.
-        name: String,
-        /// The operations of the budget.
-        known: String,
-    },
-    /// The number of costs is not the number of policies.
-    #[error("{given} costs for {policies} policies: give one for each, in order")]
-    CostCount {
-        /// The number of costs.
-        given: usize,
-        /// The number of policies.
-        policies: usize,
-    },
-    /// The policies can't be one decision.
-    #[error(transparent)]
-    Spend(#[from] SpendError),
-    /// The hold is malformed.
-    #[error(transparent)]
-    Reservation(ReservationError),
-}
-
-impl From<ReservationError> for AcquireError {
-    fn from(error: ReservationError) -> Self {
-        match error {
-            ReservationError::Spend(error) => Self::Spend(error),
-            error => Self::Reservation(error),
-        }
-    }
 }
 
 impl Budget {
@@ -347,7 +264,7 @@ impl<S: Store + Clone + 'static> Budget<S> {
             Taken::Charges(charges) => {
                 refund(Permit { budget: self.clone(), key: key.clone(), charges, decision }).await;
             }
-            Taken::Hold(guard) => drop(guard),
+            Taken::Hold(guard) => release_without_waiting(guard, self.store().is_immediate(), || {}),
         }
     }
 
@@ -459,10 +376,6 @@ impl<S: Store + Clone + 'static> Budget<S> {
     }
 }
 
-fn ban_end(after: Option<Duration>) -> String {
-    after.map_or_else(|| ", and the ban has no end".to_owned(), |after| format!(": the ban ends in {after:?}"))
-}
-
 /// Refunds a permit that was not returned, even if the caller stops waiting.
 async fn refund<S: Store + Clone + 'static>(permit: Permit<S>) {
     let is_immediate = permit.budget.store().is_immediate();
@@ -482,29 +395,4 @@ fn charges(spends: &[OwnedSpend], decisions: &Decisions, is_shared: bool) -> Vec
         is_degraded: is_shared && decision.is_degraded(),
     };
     spends.iter().zip(&decisions.parts).map(charge).collect()
-}
-
-/// Sleeps until the call may fit, unless that is after the deadline.
-async fn sleep(
-    refunded: Notified<'_>,
-    wait: Wait,
-    deadline: Option<Instant>,
-    is_shared: bool,
-) -> Result<(), AcquireError> {
-    let now = Instant::now();
-    let mut until = now + wait.time;
-    if let Some(deadline) = deadline.filter(|deadline| until > *deadline) {
-        if !wait.may_end_earlier || now >= deadline {
-            return Err(AcquireError::TooLate { retry_after: wait.time });
-        }
-        until = deadline;
-    }
-    if wait.may_end_earlier && is_shared {
-        until = until.min(now + ASK_AGAIN);
-    }
-    tokio::select! {
-        () = time::sleep_until(until) => {}
-        () = refunded => {}
-    }
-    Ok(())
 }

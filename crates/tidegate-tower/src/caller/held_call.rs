@@ -106,21 +106,30 @@ impl<S: Store + Clone + 'static> HeldCall<S> {
 impl<S: Store + Clone + 'static> Drop for HeldCall<S> {
     fn drop(&mut self) {
         let Some(guard) = self.guard.take() else { return };
-        let key = self.key.clone();
-        let budget = self.budget.clone();
-        match Handle::try_current() {
-            Ok(runtime) if !budget.store().is_immediate() => {
-                // A waiting caller is notified when the units have been given back.
-                drop(runtime.spawn(async move {
-                    let released: Result<_, StoreError> = guard.release().await;
-                    drop(released);
-                    budget.waiting.queue.notify_refund(&key);
-                }));
-            }
-            _ => {
-                drop(guard);
-                budget.waiting.queue.notify_refund(&key);
-            }
+        let (key, budget) = (self.key.clone(), self.budget.clone());
+        let is_immediate = budget.store().is_immediate();
+        // A waiting caller is notified when the units have been given back.
+        release_without_waiting(guard, is_immediate, move || budget.waiting.queue.notify_refund(&key));
+    }
+}
+
+/// Releases a hold in the background, then calls `released`. If the store fails, the hold ends at its ttl.
+pub(super) fn release_without_waiting<S: Store + Clone + 'static>(
+    guard: HoldGuard<FailSafe<S>>,
+    is_immediate: bool,
+    released: impl FnOnce() + Send + 'static,
+) {
+    match Handle::try_current() {
+        Ok(runtime) if !is_immediate => {
+            drop(runtime.spawn(async move {
+                let answer: Result<_, StoreError> = guard.release().await;
+                drop(answer);
+                released();
+            }));
+        }
+        _ => {
+            drop(guard);
+            released();
         }
     }
 }

@@ -14,10 +14,7 @@ use tidegate::{Limiter, Store};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{
-    budget::{AcquireError, Budget},
-    call::Call,
-};
+use super::{acquire_error::AcquireError, budget::Budget, call::Call};
 
 /// A response with a status and headers.
 pub trait HttpResponse {

@@ -28,6 +28,7 @@
 //!
 //! [`Budget::layer`] does all of this for a tower service: hyper's client, tonic's channel, reqwest's client.
 
+mod acquire_error;
 mod budget;
 mod call;
 mod fair_queue;
@@ -37,8 +38,10 @@ mod pauses;
 mod permit;
 mod reservation;
 mod server_wait;
+mod wait;
 
-pub use budget::{AcquireError, Budget};
+pub use acquire_error::AcquireError;
+pub use budget::Budget;
 pub use call::{Call, Operation};
 pub use held_call::HeldCall;
 pub use layer::{BudgetLayer, BudgetService, CallError, HttpResponse};

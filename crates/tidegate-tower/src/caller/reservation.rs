@@ -5,7 +5,7 @@ use tidegate::{
 };
 use tokio::runtime::Handle;
 
-use super::budget::AcquireError;
+use super::{acquire_error::AcquireError, held_call::release_without_waiting};
 
 /// What a call spends under one policy.
 #[derive(Debug, Clone)]
@@ -53,18 +53,43 @@ where
 {
     let is_immediate = store.store().is_immediate();
     let store = store.clone();
-    let reserving = async move { HoldGuard::reserve_all(store, &OwnedSpend::borrow_all(&spends), hold).await };
+    let reserving = async move {
+        let reserved = HoldGuard::reserve_all(store, &OwnedSpend::borrow_all(&spends), hold).await;
+        reserved.map(|GuardedAll { decisions, guard, .. }| UnclaimedHold {
+            decisions: Some(decisions),
+            guard,
+            is_immediate,
+        })
+    };
     let reserved = if is_immediate {
         now_or_never(reserving)
     } else {
-        // A separate task completes even if the caller stops waiting. Then its guard is dropped.
+        // A separate task completes even if the caller stops waiting. It then releases the hold.
         tokio::spawn(reserving).await.ok()
     };
     match reserved {
-        Some(Ok(GuardedAll { decisions, guard, .. })) => Ok((decisions, guard)),
+        Some(Ok(mut unclaimed)) => {
+            let decisions = unclaimed.decisions.take().ok_or(AcquireError::StoreUnavailable)?;
+            Ok((decisions, unclaimed.guard.take()))
+        }
         Some(Err(StoreError::Reservation(error))) => Err(error.into()),
         // The runtime is shutting down.
         _ => Err(AcquireError::StoreUnavailable),
+    }
+}
+
+/// A hold that the caller has not taken yet. If it is dropped, it is released.
+struct UnclaimedHold<S: Store + Clone + 'static> {
+    decisions: Option<Decisions>,
+    guard: Option<HoldGuard<FailSafe<S>>>,
+    is_immediate: bool,
+}
+
+impl<S: Store + Clone + 'static> Drop for UnclaimedHold<S> {
+    fn drop(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            release_without_waiting(guard, self.is_immediate, || {});
+        }
     }
 }
 

@@ -160,18 +160,37 @@ impl OpenHold {
         if let Some(ticket) = self.ticket.take() {
             self.holds.renewals().remove(ticket);
         }
-        let record = Arc::clone(&self.record);
-        let committing = Arc::clone(&self.holds).commit(Arc::clone(&record), std::mem::take(&mut self.actual));
+        let (holds, record, actual) =
+            (Arc::clone(&self.holds), Arc::clone(&self.record), std::mem::take(&mut self.actual));
+        let runtime = self.runtime.clone();
+        let committing = Arc::clone(&holds).commit(Arc::clone(&record), actual.clone());
         async move {
             match committing.await {
-                Ok(settled) if settled.known => Some(settled),
-                Ok(_) => {
-                    log_unknown_hold(&record.id);
-                    None
+                Ok(settled) if settled.known => return Some(settled),
+                Ok(_) => log_unknown_hold(&record.id),
+                Err(error) if error.is_caused_by_request() => {}
+                // The store has logged the error.
+                Err(_) => {
+                    if let Some(runtime) = runtime {
+                        drop(runtime.spawn(commit_again(holds, record, actual)));
+                    }
                 }
-                // The store has logged the error. The hold ends by itself.
-                Err(_) => None,
             }
+            None
+        }
+    }
+}
+
+/// Pauses before further attempts to commit, as parts of the ttl.
+const PAUSES: [u32; 2] = [32, 8];
+
+/// Commits a hold after a failure of the store. A commit that was made already changes nothing. If all attempts fail, the
+/// hold ends by itself.
+async fn commit_again(holds: Arc<dyn LayerHolds>, record: Arc<HoldRecord>, actual: Vec<u64>) {
+    for part in PAUSES {
+        tokio::time::sleep(holds.limits().hold_ttl() / part).await;
+        if Arc::clone(&holds).commit(Arc::clone(&record), actual.clone()).await.is_ok() {
+            return;
         }
     }
 }

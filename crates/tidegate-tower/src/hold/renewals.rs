@@ -10,7 +10,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use tidegate::Settled;
-use tokio::{runtime::Handle, task::JoinHandle, time};
+use tokio::{
+    runtime::Handle,
+    task::{JoinHandle, JoinSet},
+    time,
+};
 
 use super::{HoldRecord, LayerHolds};
 use crate::service::log_unknown_hold;
@@ -20,6 +24,9 @@ const ROUNDS: u32 = 4;
 
 /// The number of rounds after which a hold is renewed.
 const ROUNDS_TO_RENEW: u32 = 2;
+
+/// The number of renewals that the store carries out at once.
+const AT_ONCE: usize = 128;
 
 /// The open holds of a layer.
 #[derive(Debug, Default)]
@@ -104,14 +111,14 @@ async fn renew_all(holds: Arc<dyn LayerHolds>) {
     loop {
         time::sleep(pause).await;
         let Some(due) = holds.renewals().next_round() else { return };
-        for (ticket, record) in due {
-            let renewing = renew(Arc::clone(&holds), ticket, record);
-            if holds.is_immediate() {
-                renewing.await;
-            } else {
-                // All at once, so that the store can send them together.
-                tokio::spawn(renewing);
+        let mut due = due.into_iter().peekable();
+        while due.peek().is_some() {
+            // Several at once, so that the store can send them together, and not all, so that others are not delayed.
+            let mut renewing = JoinSet::new();
+            for (ticket, record) in due.by_ref().take(AT_ONCE) {
+                renewing.spawn(renew(Arc::clone(&holds), ticket, record));
             }
+            while renewing.join_next().await.is_some() {}
         }
     }
 }

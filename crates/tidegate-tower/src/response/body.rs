@@ -3,12 +3,14 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use http_body::{Body, Frame};
+use http_body::Body;
 use http_body_util::{
     BodyExt as _, Full,
     combinators::{BoxBody, UnsyncBoxBody},
 };
 use tidegate::now_or_never;
+
+use super::counter::{ByteCounter, CountedBody};
 
 /// A body type that can contain a denial. The layer keeps the body type of the service and boxes nothing.
 ///
@@ -24,39 +26,9 @@ pub trait ResponseBody: Body<Data = Bytes> + Sized {
     /// A body with these bytes.
     fn from_bytes(bytes: Bytes) -> Self;
 
-    /// Counts the bytes of the body while they are sent. The body keeps the counter until it is dropped.
+    /// Counts the bytes of the body while they are sent. The body and its bytes keep the counter until they are dropped.
     #[must_use]
     fn with_counter(self, counter: ByteCounter) -> Self;
-}
-
-/// Counts the bytes of a body. When it is dropped, it reports the sum, and the request ends.
-pub struct ByteCounter {
-    bytes: u64,
-    report: Option<Box<dyn FnOnce(u64) + Send + Sync>>,
-}
-
-impl ByteCounter {
-    pub(crate) fn new(report: impl FnOnce(u64) + Send + Sync + 'static) -> Self {
-        Self { bytes: 0, report: Some(Box::new(report)) }
-    }
-
-    fn count(&mut self, frame: &Frame<Bytes>) {
-        self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-    }
-}
-
-impl Drop for ByteCounter {
-    fn drop(&mut self) {
-        if let Some(report) = self.report.take() {
-            report(self.bytes);
-        }
-    }
-}
-
-impl std::fmt::Debug for ByteCounter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ByteCounter").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
 }
 
 impl ResponseBody for Full<Bytes> {
@@ -64,24 +36,11 @@ impl ResponseBody for Full<Bytes> {
         Self::new(bytes)
     }
 
-    fn with_counter(mut self, mut counter: ByteCounter) -> Self {
-        let Some(Some(Ok(frame))) = now_or_never(self.frame()) else { return self };
-        counter.count(&frame);
-        let bytes = frame.into_data().unwrap_or_default();
-        // The counter is dropped with the bytes, when they have been sent.
-        Self::new(Bytes::from_owner(CountedBytes { bytes, _counter: counter }))
-    }
-}
-
-/// Bytes, and the counter that lives as long as they do.
-struct CountedBytes {
-    bytes: Bytes,
-    _counter: ByteCounter,
-}
-
-impl AsRef<[u8]> for CountedBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
+    fn with_counter(mut self, counter: ByteCounter) -> Self {
+        match now_or_never(self.frame()) {
+            Some(Some(Ok(frame))) => Self::new(counter.count(frame.into_data().unwrap_or_default())),
+            _ => self,
+        }
     }
 }
 
@@ -94,8 +53,8 @@ impl<E: 'static> ResponseBody for UnsyncBoxBody<Bytes, E> {
         Full::new(bytes).map_err(infallible).boxed_unsync()
     }
 
-    fn with_counter(self, mut counter: ByteCounter) -> Self {
-        self.inspect_frame(move |frame| counter.count(frame)).boxed_unsync()
+    fn with_counter(self, counter: ByteCounter) -> Self {
+        CountedBody::new(self, counter).boxed_unsync()
     }
 }
 
@@ -104,8 +63,8 @@ impl<E: 'static> ResponseBody for BoxBody<Bytes, E> {
         Full::new(bytes).map_err(infallible).boxed()
     }
 
-    fn with_counter(self, mut counter: ByteCounter) -> Self {
-        self.inspect_frame(move |frame| counter.count(frame)).boxed()
+    fn with_counter(self, counter: ByteCounter) -> Self {
+        CountedBody::new(self, counter).boxed()
     }
 }
 
@@ -115,8 +74,8 @@ impl ResponseBody for axum::body::Body {
         bytes.into()
     }
 
-    fn with_counter(self, mut counter: ByteCounter) -> Self {
-        Self::new(self.inspect_frame(move |frame| counter.count(frame)))
+    fn with_counter(self, counter: ByteCounter) -> Self {
+        Self::new(CountedBody::new(self, counter))
     }
 }
 
@@ -126,7 +85,7 @@ impl ResponseBody for tonic::body::Body {
         if bytes.is_empty() { Self::empty() } else { Self::new(Full::new(bytes)) }
     }
 
-    fn with_counter(self, mut counter: ByteCounter) -> Self {
-        Self::new(self.inspect_frame(move |frame| counter.count(frame)))
+    fn with_counter(self, counter: ByteCounter) -> Self {
+        Self::new(CountedBody::new(self, counter))
     }
 }

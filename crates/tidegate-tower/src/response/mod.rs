@@ -1,6 +1,7 @@
 //! Responses to denied requests.
 
 pub(crate) mod body;
+pub(crate) mod counter;
 #[cfg(feature = "tonic")]
 mod grpc;
 mod problem;

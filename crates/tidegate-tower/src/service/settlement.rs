@@ -16,7 +16,7 @@ use crate::{
     final_cost::FinalCost,
     head::ResponseHead,
     hold::{BoxFuture, OpenHold},
-    response::body::{ByteCounter, ResponseBody},
+    response::{body::ResponseBody, counter::ByteCounter},
     rule::clamped_cost,
 };
 

@@ -1,6 +1,12 @@
 //! [`DeferredStore`]: a limiter whose answers are never ready at once, as those of a store over a network.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use tidegate::{
     Clock, Cost, Decision, Decisions, Hold, Inspection, Key, Limiter, Op, Policy, PolicySource, Refund, ReservationId,
@@ -13,17 +19,19 @@ use tokio::sync::Semaphore;
 pub(crate) struct DeferredStore {
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) gate: Arc<Semaphore>,
+    /// The number of commits that get no answer and do nothing.
+    pub(crate) lost_commits: Arc<AtomicUsize>,
 }
 
 impl DeferredStore {
     /// A store that answers soon.
     pub(crate) fn new(limiter: Arc<Limiter>) -> Self {
-        Self { limiter, gate: Arc::new(Semaphore::new(1)) }
+        Self { limiter, gate: Arc::new(Semaphore::new(1)), lost_commits: Arc::default() }
     }
 
     /// A store that answers nothing until its gate has a permit.
     pub(crate) fn silent(limiter: Arc<Limiter>) -> Self {
-        Self { limiter, gate: Arc::new(Semaphore::new(0)) }
+        Self { limiter, gate: Arc::new(Semaphore::new(0)), lost_commits: Arc::default() }
     }
 
     async fn after<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
@@ -69,7 +77,12 @@ impl Store for DeferredStore {
         actual: &[u64],
         policies: &dyn PolicySource,
     ) -> Result<Settled, StoreError> {
+        tokio::task::yield_now().await;
         drop(self.gate.acquire().await);
+        let lose = |commits: usize| commits.checked_sub(1);
+        if self.lost_commits.fetch_update(SeqCst, SeqCst, lose).is_ok() {
+            return Err(StoreError::Unsupported { operation: "commit" });
+        }
         self.after(Store::commit(&self.limiter, id, actual, policies)).await
     }
 

@@ -3,19 +3,11 @@
 use std::{
     convert::Infallible,
     io,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use axum::{
-    Router,
-    body::Body,
-    extract::Request,
-    routing::{any, get},
-};
+use axum::{Router, body::Body, extract::Request, routing::get};
 use bytes::Bytes;
 use futures_util::stream;
 use http::Response;
@@ -28,12 +20,16 @@ use tidegate_tower::{
     key::{Global, Header},
 };
 use tokio::{
-    sync::{Notify, Semaphore, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     time::Instant,
 };
 use tower::{Layer as _, Service as _, ServiceExt as _};
 
-use crate::test_server::{TestServer, hello, limiter, policy};
+use crate::{
+    deferred_store::DeferredStore,
+    gate::Gate,
+    test_server::{TestServer, hello, limiter, policy},
+};
 
 const ME: &str = "127.0.0.1";
 
@@ -198,6 +194,23 @@ async fn a_hold_of_a_whole_body_ends_when_its_bytes_are_dropped() {
 }
 
 #[tokio::test]
+async fn a_hold_ends_when_the_last_bytes_have_been_written_and_not_when_the_server_gets_them() {
+    let (_, limiter) = limiter();
+    let page = tower::service_fn(async |_: http::Request<Body>| {
+        Ok::<_, Infallible>(Response::new(Body::from(Bytes::from_static(b"hello"))))
+    });
+    let layer = RateLimitLayer::new(Rule::new(four()).key(Global)).in_store(limiter.clone());
+    let response = layer.layer(page).oneshot(http::Request::new(Body::empty())).await.expect("it can't fail");
+    let mut body = response.into_body();
+    let last = body.frame().await.expect("a frame").expect("no error").into_data().expect("data");
+    // As a server does that has the last bytes, and whose client does not read.
+    drop(body);
+    assert_eq!((&*last, state(&limiter, &four(), "everyone").0), (&b"hello"[..], 1));
+    drop(last);
+    assert_eq!(state(&limiter, &four(), "everyone").0, 0);
+}
+
+#[tokio::test]
 async fn a_page_is_the_same_with_and_without_a_limit_on_requests_at_once() {
     let limited = TestServer::behind(RateLimitLayer::new(four()).headers(HeaderFormat::Off)).await;
     let plain = TestServer::serve(|_| hello()).await;
@@ -206,47 +219,6 @@ async fn a_page_is_the_same_with_and_without_a_limit_on_requests_at_once() {
         headers.remove("date");
     }
     assert_eq!((limited.status, limited.body, limited.headers), (plain.status, plain.body, plain.headers));
-}
-
-/// A page that waits until it may respond, and the number of requests that wait.
-struct Gate {
-    waiting: AtomicUsize,
-    most: AtomicUsize,
-    arrived: Notify,
-    open: Semaphore,
-}
-
-impl Gate {
-    fn closed() -> Arc<Self> {
-        Arc::new(Self {
-            waiting: AtomicUsize::new(0),
-            most: AtomicUsize::new(0),
-            arrived: Notify::new(),
-            open: Semaphore::new(0),
-        })
-    }
-
-    fn router(self: &Arc<Self>) -> Router {
-        let gate = Arc::clone(self);
-        let answer = move || {
-            let gate = Arc::clone(&gate);
-            async move {
-                let now = gate.waiting.fetch_add(1, SeqCst) + 1;
-                gate.most.fetch_max(now, SeqCst);
-                gate.arrived.notify_one();
-                gate.open.acquire().await.expect("it is never closed").forget();
-                gate.waiting.fetch_sub(1, SeqCst);
-                "done"
-            }
-        };
-        Router::new().route("/", any(answer))
-    }
-
-    async fn wait_for(&self, requests: usize) {
-        while self.waiting.load(SeqCst) < requests {
-            self.arrived.notified().await;
-        }
-    }
 }
 
 #[tokio::test]
@@ -274,11 +246,11 @@ async fn a_denial_is_429_with_the_time_until_a_hold_ends_by_itself() {
     assert_eq!(denied.json()["violated-policies"], json!(["api"]));
     assert_eq!(denied.json()["detail"], "the limit of 2/inflight is used up: try again in 41 s");
 
-    gate.open.add_permits(2);
+    gate.open(2);
     let (first, second) = (first.await.expect("no panic"), second.await.expect("no panic"));
     assert_eq!((first.status, first.header("ratelimit").as_deref()), (200, Some(r#""api";r=1;t=60"#)));
     assert_eq!((second.status, second.header("ratelimit").as_deref()), (200, Some(r#""api";r=0;t=60"#)));
-    gate.open.add_permits(1);
+    gate.open(1);
     assert_eq!(server.get("/").await.status, 200, "both holds have ended");
 }
 
@@ -297,11 +269,11 @@ async fn fifty_concurrent_requests_never_exceed_the_limit() {
     }
     gate.wait_for(4).await;
     assert_eq!(open_holds(&server.limiter, &four()), 4);
-    gate.open.add_permits(4);
+    gate.open(4);
     for _ in 0..4 {
         assert_eq!(answered.recv().await, Some(200));
     }
-    assert_eq!((gate.most.load(SeqCst), open_holds(&server.limiter, &four())), (4, 0));
+    assert_eq!((gate.most(), open_holds(&server.limiter, &four())), (4, 0));
 }
 
 #[tokio::test]
@@ -336,7 +308,7 @@ async fn rules_with_and_without_a_limit_on_requests_at_once_are_one_decision() {
     let denied = ask("alice").await;
     assert_eq!((denied.status, denied.header("ratelimit").as_deref()), (429, Some(r#""at-once";r=0;t=60"#)));
     assert_eq!(server.used(&all, "everyone"), 1, "what one rule denies is charged by none");
-    gate.open.add_permits(3);
+    gate.open(3);
     let first = first.await.expect("no panic");
     assert_eq!((first.status, first.header("ratelimit").as_deref()), (200, Some(r#""at-once";r=0;t=60"#)));
     assert_eq!((ask("alice").await.status, ask("bob").await.status), (200, 200));
@@ -383,7 +355,7 @@ async fn a_policy_in_shadow_mode_holds_and_never_denies() {
         .collect();
     gate.wait_for(3).await;
     assert!(open_holds(&server.limiter, &of) >= 1);
-    gate.open.add_permits(3);
+    gate.open(3);
     for client in clients {
         let answer = client.await.expect("no panic");
         assert_eq!((answer.status, answer.header("ratelimit")), (200, None));
@@ -434,6 +406,27 @@ async fn a_long_body_that_nobody_reads_keeps_its_hold() {
     }
     drop(response);
     assert_eq!(state(&limiter, &four(), "everyone").0, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_long_bodies_keep_their_holds() {
+    let limiter = with_tokio_clock();
+    let of = policy("api", &["1000/inflight"]);
+    let layer = || RateLimitLayer::new(Rule::new(of.clone()).key(Global));
+    let service = layer().in_store(DeferredStore::new(limiter.clone())).layer(tower::service_fn(
+        async |_: http::Request<Full<Bytes>>| {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+        },
+    ));
+    let mut responses = Vec::new();
+    for _ in 0..500 {
+        responses.push(service.clone().oneshot(http::Request::default()).await.expect("it can't fail"));
+    }
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(state(&limiter, &of, "everyone"), (500, vec![500]));
+    drop(responses);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(state(&limiter, &of, "everyone").0, 0);
 }
 
 #[tokio::test(start_paused = true)]

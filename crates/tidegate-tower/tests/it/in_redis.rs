@@ -3,22 +3,26 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
-    Router,
+    Extension, Router,
     body::Body,
     http::{Request, Response, StatusCode},
     routing::{any, get},
 };
+use futures_util::StreamExt as _;
 use serde_json::json;
 use tidegate::{Algorithm, Cost, Key, OnStoreFailure, Policy, Share, Store as _};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::Server;
 use tidegate_tower::{
-    RateLimitLayer, Rule,
+    CostReport, RateLimitLayer, Rule,
     key::{Global, Header},
 };
 use tower::{Layer as _, ServiceExt as _};
 
-use crate::test_server::{TestServer, hello, policy};
+use crate::{
+    gate::Gate,
+    test_server::{TestServer, hello, policy},
+};
 
 /// A store with a long timeout, for slow machines, that does not reconnect soon.
 pub(crate) async fn patient(server: &Server) -> RedisStore {
@@ -235,4 +239,67 @@ async fn a_local_charge_is_not_refunded_in_redis() {
     let response = layer.layer(failing).oneshot(Request::default()).await.expect("it can't fail");
     assert_eq!(response.status(), 502);
     assert_eq!(used_there(&store, &api, &everyone).await, 2, "both that were spent in Redis");
+}
+
+#[tokio::test]
+async fn nodes_share_one_limit_on_requests_at_once_through_redis() {
+    let server = Server::start();
+    let of = policy("jobs", &["4/inflight"]);
+    let gate = Gate::closed();
+    let node = async || {
+        let layer = RateLimitLayer::new(Rule::new(of.clone()).key(Global)).in_store(patient(&server).await);
+        Arc::new(TestServer::serve(|_| gate.router().layer(layer)).await)
+    };
+    let nodes = [node().await, node().await];
+    let ask = |number: usize| {
+        let node = Arc::clone(&nodes[number % 2]);
+        tokio::spawn(async move { node.get("/").await })
+    };
+    let running: Vec<_> = (0..4).map(ask).collect();
+    gate.wait_for(4).await;
+    for number in 0..2 {
+        let denied = ask(number).await.expect("no panic");
+        assert_eq!((denied.status, denied.header("ratelimit-policy").as_deref()), (429, Some(r#""jobs";q=4"#)));
+        let wait: u64 = denied.header("retry-after").expect("a denial has the header").parse().expect("whole seconds");
+        assert!((1..=60).contains(&wait), "{wait}");
+    }
+    gate.open(4);
+    for answer in running {
+        assert_eq!(answer.await.expect("no panic").status, 200);
+    }
+    // By tasks of their own, which nobody hears of.
+    let store = patient(&server).await;
+    while used(&store, &of, "everyone").await > 0 {}
+    gate.open(1);
+    assert_eq!(ask(0).await.expect("no panic").status, 200);
+}
+
+#[tokio::test]
+async fn a_reserved_request_is_settled_in_redis_by_what_its_stream_reports() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let (tokens, calls) = (policy("tokens", &["100/1d"]), policy("calls", &["2/inflight", "50/1d"]));
+    let rules = [
+        Rule::new(tokens.clone()).key(Global).cost(|_| 60).reserve().settle_by_report(),
+        Rule::new(calls.clone()).key(Global),
+    ];
+    let layer = RateLimitLayer::all(rules).in_store(store.clone());
+    let answer = async || {
+        let report = CostReport::new();
+        let in_stream = report.clone();
+        let chunks = futures_util::stream::iter([10, 25]).map(move |tokens| {
+            in_stream.set(tokens);
+            Ok::<_, Infallible>("token ")
+        });
+        (Extension(report), Body::from_stream(chunks))
+    };
+    let server = TestServer::serve(|_| Router::new().route("/", get(answer)).layer(layer)).await;
+    let first = server.get("/").await;
+    assert_eq!((first.status, first.header("ratelimit").as_deref()), (200, Some(r#""calls:inflight";r=1;t=60"#)));
+    // By a task of its own, which nobody hears of.
+    while used(&store, &tokens, "everyone").await == 60 {}
+    assert_eq!(used(&store, &tokens, "everyone").await, 25);
+    let state = store.inspect(&calls, &Key::new("everyone").expect("a key")).await.expect("an answer");
+    let state = state.expect("a state");
+    assert_eq!((state.reservations.len(), state.limits[0].used, state.limits[1].used), (0, 0, 1));
 }

@@ -5,6 +5,7 @@ mod bodies;
 mod caller;
 mod deferred_store;
 mod denials;
+mod gate;
 mod grpc;
 mod headers;
 mod in_flight;

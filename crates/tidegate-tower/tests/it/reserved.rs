@@ -5,6 +5,7 @@ use std::{
     future::Future,
     io,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::{
@@ -168,9 +169,10 @@ async fn a_charge_is_settled_by_a_report_too() {
         };
         let (seen, service) = service(&limiter, page);
         let rule = Rule::new(hundred()).key(Global).cost(|_| 40).settle_by_report();
-        let response = match deferred {
-            false => respond(rule, limiter.clone(), service).await,
-            true => respond(rule, DeferredStore::new(limiter.clone()), service).await,
+        let response = if deferred {
+            respond(rule, DeferredStore::new(limiter.clone()), service).await
+        } else {
+            respond(rule, limiter.clone(), service).await
         };
         assert_eq!(*seen.lock().expect("no panic"), [(0, 40)], "charged and not reserved");
         response.into_body().collect().await.expect("a whole body");
@@ -211,6 +213,26 @@ async fn a_client_that_leaves_while_the_store_commits_is_settled() {
     settled(&limiter, &hundred(), (1, 40), "the commit is on its way").await;
     gate.add_permits(1);
     settled(&limiter, &hundred(), (0, 25), "committed").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_the_store_did_not_answer_is_repeated() {
+    for (lost, ends) in [(0, 0), (1, 2), (2, 10)] {
+        let (_, limiter) = limiter();
+        let store = DeferredStore::new(limiter.clone());
+        store.lost_commits.store(lost, std::sync::atomic::Ordering::SeqCst);
+        let (_, service) =
+            service(&limiter, || Response::builder().header("x-tokens", "25").body(Body::empty()).expect("a response"));
+        let began = tokio::time::Instant::now();
+        respond(forty().settle(|response| response.number("x-tokens")), store, service).await;
+        assert_eq!(began.elapsed(), Duration::ZERO, "the response does not wait for further attempts");
+        // A hold lasts one minute: the attempts follow after 1/32 and another 1/8 of it.
+        for second in 0..=12 {
+            let expected = if second < ends { (1, 40) } else { (0, 25) };
+            assert_eq!(state(&limiter, &hundred()), expected, "{lost} were lost, after {second} s");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
 }
 
 /// Polls a future and the tasks of the runtime until nothing more happens.
@@ -312,10 +334,9 @@ async fn a_service_error_gives_a_hold_back_if_the_layer_refunds() {
 
 #[test]
 fn units_of_a_process_that_died_come_back_if_the_hold_is_released() {
-    for (hold, used) in [
-        (Hold::new(std::time::Duration::from_secs(30)), 0),
-        (Hold::new(std::time::Duration::from_secs(30)).spent_at_end(), 40),
-    ] {
+    for (hold, used) in
+        [(Hold::new(Duration::from_secs(30)), 0), (Hold::new(Duration::from_secs(30)).spent_at_end(), 40)]
+    {
         let (time, limiter) = limiter();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let (_, service) = service(&limiter, || {
@@ -327,7 +348,7 @@ fn units_of_a_process_that_died_come_back_if_the_hold_is_released() {
         // Nothing runs any more, and nothing is dropped.
         std::mem::forget(response);
         drop(runtime);
-        time.advance(std::time::Duration::from_secs(30));
+        time.advance(Duration::from_secs(30));
         assert_eq!(state(&limiter, &hundred()), (0, used));
     }
 }

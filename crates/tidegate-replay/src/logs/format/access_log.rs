@@ -3,7 +3,8 @@
 //! ```text
 //! 203.0.113.7 - alice [17/May/2015:10:05:03 +0000] "GET /search?q=1 HTTP/1.1" 200 1234 "https://from.example/" "Mozilla/5.0 …"
 //! ```
-//! Combined logs have the two quoted texts at the end. Text after them is ignored.
+//! Combined logs have the two quoted texts at the end. The last word after them is the duration, if it is wanted. Other text is
+//! ignored.
 
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ pub(in crate::logs) struct AccessLog {
 }
 
 /// Names of the columns, from left to right.
-const COLUMNS: [&[&str]; 7] = [
+const COLUMNS: [&[&str]; 8] = [
     &["remote-addr"],
     &["remote-user"],
     &["request"],
@@ -28,6 +29,7 @@ const COLUMNS: [&[&str]; 7] = [
     &["bytes", "body-bytes-sent", "bytes-sent"],
     &["referer", "referrer", "http-referer"],
     &["user-agent", "agent", "http-user-agent"],
+    &[],
 ];
 const IP: usize = 0;
 const USER: usize = 1;
@@ -35,6 +37,7 @@ const REQUEST: usize = 2;
 const STATUS: usize = 3;
 /// The columns from this one on are headers.
 const HEADERS: usize = 5;
+const DURATION: usize = 7;
 
 impl AccessLog {
     /// Creates a reader of these fields.
@@ -45,7 +48,8 @@ impl AccessLog {
                 Field::User => Some(USER),
                 Field::Path => Some(REQUEST),
                 Field::Status => Some(STATUS),
-                Field::Key | Field::Cost => None,
+                Field::Duration(None) => Some(DURATION),
+                Field::Key | Field::Cost | Field::Duration(Some(_)) => None,
                 Field::Header(name) | Field::Named(name) => {
                     let name = name.to_ascii_lowercase().replace('_', "-");
                     let index = COLUMNS.iter().position(|names| names.contains(&name.as_str()));
@@ -82,7 +86,12 @@ impl AccessLog {
         } else {
             0..0
         };
-        fields.in_line(line, &self.wanted, &[ip, user, request, status, bytes, referer, agent]);
+        let duration = if self.wanted.iter().any(|column| column.index == DURATION) {
+            last_word(line, bytes.end.max(agent.end))
+        } else {
+            0..0
+        };
+        fields.in_line(line, &self.wanted, &[ip, user, request, status, bytes, referer, agent, duration]);
         Ok(time_us)
     }
 }
@@ -148,6 +157,16 @@ fn quoted_pair(line: &[u8], from: usize) -> Result<[Range<usize>; 2], LineError>
     let last = memchr::memrchr(b'"', rest).ok_or(CUT)?;
     let start = from + 2;
     if last < between + 3 { Err(CUT) } else { Ok([start..start + between, start + between + 3..start + last]) }
+}
+
+/// Finds the last word of a line, if it begins after `from`. Of `rt=0.123` it is `0.123`.
+fn last_word(line: &[u8], from: usize) -> Range<usize> {
+    let end = line.trim_ascii_end().len();
+    let start = memchr::memrchr(b' ', &line[..end]).map_or(0, |space| space + 1);
+    if start <= from || line[..end].ends_with(b"\"") {
+        return 0..0;
+    }
+    memchr::memrchr(b'=', &line[start..end]).map_or(start, |equals| start + equals + 1)..end
 }
 
 /// Finds the name between the second space of a line and its time. The name may contain spaces.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{LineError, NoField};
 use crate::logs::{
+    duration,
     fields::{Field, FieldColumn, Fields, first_of, time_names},
     time,
 };
@@ -14,6 +15,8 @@ pub(in crate::logs) struct CsvTrace {
     time: usize,
     /// Whether the time must be a number of microseconds.
     is_micros: bool,
+    /// Unit of the duration, by the name of its column.
+    duration_unit: Option<u64>,
     /// Column of each wanted field, if it exists.
     wanted: Vec<Option<FieldColumn>>,
     cells: Vec<Range<usize>>,
@@ -56,6 +59,7 @@ impl CsvTrace {
             columns: names.len(),
             time,
             is_micros: names[time] == "time_us",
+            duration_unit: duration::unit_of_column(wanted, &names),
             wanted: wanted.iter().map(column).collect::<Result<_, _>>()?,
             cells: Vec::new(),
             quoted: Vec::new(),
@@ -66,6 +70,7 @@ impl CsvTrace {
 
     pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
         let is_quoted = memchr::memchr(b'"', line).is_some();
+        fields.unit = self.duration_unit;
         self.cells.clear();
         if is_quoted {
             self.unquote(line)?;

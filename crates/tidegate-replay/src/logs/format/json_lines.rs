@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{LineError, NoField};
 use crate::logs::{
+    duration,
     fields::{Field, Fields, path_in, snake_case, time_names},
     time,
 };
@@ -17,6 +18,8 @@ const HEADERS: [&str; 4] = ["headers", "request.headers", "request_headers", "re
 #[derive(Debug)]
 pub(in crate::logs) struct JsonLines {
     times: Vec<String>,
+    /// The name of the time of the last line.
+    time: usize,
     /// Each wanted field, and its possible names, the most likely first.
     wanted: Vec<(Field, Vec<String>)>,
 }
@@ -34,19 +37,29 @@ impl JsonLines {
             _ => Ok((field.clone(), field.names())),
         };
         let times = time.map_or_else(time_names, |time| vec![time.to_owned()]);
-        Ok(Self { times, wanted: wanted.iter().map(names).collect::<Result<_, _>>()? })
+        Ok(Self { times, time: 0, wanted: wanted.iter().map(names).collect::<Result<_, _>>()? })
     }
 
-    pub(super) fn read(&self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
+    /// Returns whether the time of the last line is the start of its request.
+    pub(super) fn has_time_of_start(&self) -> bool {
+        matches!(self.times[self.time].as_str(), "start_time" | "StartUTC")
+    }
+
+    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
         let object: Value = serde_json::from_slice(line).map_err(|_| "it is not JSON")?;
         if !object.is_object() {
             return Err("it is not a JSON object");
         }
-        let text_of_time = self.times.iter().find_map(|name| text(find(&object, name)?));
-        let text_of_time = text_of_time.ok_or("it has no time: name its field with --time-field")?;
+        let text_of_time = self.times.iter().enumerate().find_map(|(i, name)| Some((i, text(find(&object, name)?)?)));
+        let (name, text_of_time) = text_of_time.ok_or("it has no time: name its field with --time-field")?;
         let time_us = time::any(text_of_time.as_bytes()).ok_or("its time is invalid")?;
+        self.time = name;
         for (number, (field, names)) in self.wanted.iter().enumerate() {
-            let Some(text) = names.iter().find_map(|name| text(find(&object, name)?)) else { continue };
+            let named = names.iter().find_map(|name| Some((name, text(find(&object, name)?)?)));
+            let Some((name, text)) = named else { continue };
+            if let Field::Duration(_) = field {
+                fields.unit = duration::unit_of(name);
+            }
             let text = match field {
                 Field::Ip | Field::Client => without_port(&text),
                 Field::Path => &text[path_in(text.as_bytes())],
@@ -101,7 +114,7 @@ mod tests {
 
     fn read(line: &str, field: Field) -> Result<(u64, Option<String>), &'static str> {
         let wanted = [field];
-        let json = JsonLines::new(&wanted, None).expect("a field of JSON logs");
+        let mut json = JsonLines::new(&wanted, None).expect("a field of JSON logs");
         let mut fields = Fields::new(1);
         let time = json.read(line.as_bytes(), &mut fields)?;
         Ok((time, fields.get(0, b"").map(|text| String::from_utf8_lossy(text).into_owned())))

@@ -121,6 +121,15 @@ impl Format {
         matches!(self, Self::Csv(_))
     }
 
+    /// Returns whether the time of the last line is the start of its request, as far as the format says.
+    pub(super) fn has_time_of_start(&self) -> bool {
+        match self {
+            Self::AccessLog(_) | Self::Template(_) => false,
+            Self::Json(json) => json.has_time_of_start(),
+            Self::Csv(_) => true,
+        }
+    }
+
     /// Finds the wanted fields of a line. Returns its time in microseconds since the epoch.
     #[inline]
     pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {

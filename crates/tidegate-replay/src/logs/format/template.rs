@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::LineError;
 use crate::logs::{
+    duration,
     fields::{Field, FieldColumn, Fields, first_of, snake_case, time_names},
     time,
 };
@@ -18,6 +19,8 @@ pub(in crate::logs) struct Template {
     /// Variable of each wanted field.
     wanted: Vec<FieldColumn>,
     found: Vec<Range<usize>>,
+    /// Unit of the duration, by the name of its variable.
+    duration_unit: Option<u64>,
 }
 
 impl Template {
@@ -31,12 +34,15 @@ impl Template {
                 Field::Header(name) => Field::Named(format!("http_{}", snake_case(name))).column(&names),
                 Field::Named(name) => Field::Named(name.trim_start_matches('$').to_owned()).column(&names),
                 Field::Key | Field::Cost => None,
-                Field::Ip | Field::Client | Field::User | Field::Path | Field::Status => field.column(&names),
+                Field::Ip | Field::Client | Field::User | Field::Path | Field::Status | Field::Duration(_) => {
+                    field.column(&names)
+                }
             };
             found.ok_or_else(|| format!("it has no {}: it has ${}", field.name(), names.join(", $")))
         };
+        let duration_unit = duration::unit_of_column(wanted, &names);
         let wanted = wanted.iter().map(variable).collect::<Result<_, _>>()?;
-        Ok(Self { before, found: vec![0..0; variables.len()], variables, time, wanted })
+        Ok(Self { before, found: vec![0..0; variables.len()], variables, time, wanted, duration_unit })
     }
 
     pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
@@ -59,6 +65,7 @@ impl Template {
         }
         let time_us = time::any(&line[self.found[self.time].clone()]).ok_or("its time is invalid")?;
         fields.in_line(line, &self.wanted, &self.found);
+        fields.unit = self.duration_unit;
         Ok(time_us)
     }
 }

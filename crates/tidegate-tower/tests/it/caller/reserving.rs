@@ -10,7 +10,7 @@ use super::{GRAIN, budget, cost, in_use, key, limiter, policy};
 use crate::deferred_store::DeferredStore;
 
 fn minute() -> Hold {
-    Hold::new(Duration::from_mins(1))
+    Hold::new(Duration::from_secs(60))
 }
 
 fn upstream() -> Policy {
