@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![expect(clippy::test_attr_in_doctest, reason = "the guide shows a test, and tests/it/guide.rs runs it")]
 
 mod algorithm;
 mod algorithms;
