@@ -232,12 +232,6 @@ impl Shard {
         Some(hold.parts.clone().map_or(Parts::One, Parts::Several))
     }
 
-    /// Whether a hold of the key is open.
-    pub(in crate::memory) fn has_hold(&self, request: &KeyRequest<'_>, nonce: Nonce, bounds: &Bounds) -> bool {
-        let states = self.addresses_of(request, bounds).into_iter().flatten();
-        states.filter_map(|at| self.reservations_at(at)).any(|open| open.find(nonce, false).is_some())
-    }
-
     /// The states that can have reservations of a key: its own, and those that it shares while it has none.
     fn addresses_of(&self, request: &KeyRequest<'_>, bounds: &Bounds) -> [Option<Address>; 3] {
         let own = self.keys.find(request.id).map(Address::key).or_else(|| self.overridden_state(request.id));
