@@ -118,9 +118,8 @@ fn operation(with_overrides: bool) -> impl Strategy<Value = Operation> {
             .prop_map(|(time, asked, least, ttl, settle)| Operation::Lease(time, asked, least, ttl, settle)),
         3 => (time(), 0..8usize, amount()).prop_map(|(time, which, amount)| Operation::Settle(time, which, amount)),
         1 => max().prop_map(Operation::SetMax),
-        u32::from(with_overrides) * 3 + 1 => override_.prop_map(move |(time, new)| match with_overrides {
-            true => Operation::Override(time, new),
-            false => Operation::Reset,
+        u32::from(with_overrides) * 3 + 1 => override_.prop_map(move |(time, new)| {
+            if with_overrides { Operation::Override(time, new) } else { Operation::Reset }
         }),
     ]
 }
@@ -211,9 +210,8 @@ impl<S: StoreUnderTest> History<S> {
 
     /// A reservation that was granted, the newest first; a third of the numbers are of none.
     fn which(&self, which: usize) -> Granted {
-        let newest_first = self.granted.iter().rev();
         let never = Granted { id: NEVER_GRANTED, units: 1, is_lease: false };
-        newest_first.skip(which).next().copied().unwrap_or(never)
+        self.granted.iter().rev().nth(which).copied().unwrap_or(never)
     }
 
     fn amount(&self, granted: Granted, amount: Amount) -> Units {
@@ -341,13 +339,14 @@ impl<S: StoreUnderTest> History<S> {
             (granted.id, self.spent(granted, amount))
         });
         let ttl = self.ttl(ttl, now, MAX_LEASE);
-        let lease = ModelLease { id: self.next_id(), asked: asked.max(least), least: asked.min(least), ttl, settle };
+        let requested =
+            ModelLease { id: self.next_id(), asked: asked.max(least), least: asked.min(least), ttl, settle };
         let grant = self.comparison.compare(
             &request,
             now,
-            || format!("{lease:?} at {now} us under {:?}", request.policy),
-            |model| model.lease(&request, lease, now),
-            |store| store.lease(&request, lease, now),
+            || format!("{requested:?} at {now} us under {:?}", request.policy),
+            |model| model.lease(&request, requested, now),
+            |store| store.lease(&request, requested, now),
         )?;
         self.comparison.timeline.record(now, grant.decision);
         if grant.granted > 0 {
@@ -488,7 +487,7 @@ pub fn a_denied_reserve_is_granted_at_its_retry_time<S: StoreUnderTest>() {
         let request = &request;
         let operation = |time| move || format!("denied at {now} us, then {}", describe(Op::Peek, request, time));
         expect_equal(&Reason::Limited, &early.reason, operation(now + wait - 1))?;
-        let due = history.comparison.store.decide(Op::Peek, &request, now + wait);
+        let due = history.comparison.store.decide(Op::Peek, request, now + wait);
         expect_equal(&Reason::Allowed, &due.reason, operation(now + wait))
     });
 }
