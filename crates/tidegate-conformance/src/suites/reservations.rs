@@ -350,7 +350,7 @@ impl<S: StoreUnderTest> History<S> {
         )?;
         self.comparison.timeline.record(now, grant.decision);
         if grant.granted > 0 {
-            self.granted.push(Granted { id: lease.id, units: grant.granted, is_lease: true });
+            self.granted.push(Granted { id: requested.id, units: grant.granted, is_lease: true });
         }
         Ok(())
     }
