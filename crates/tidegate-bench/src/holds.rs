@@ -144,7 +144,9 @@ fn check_row(algorithm: &'static str, ttl: Duration, options: &Options) -> Resul
             let hold = other.limiter.reserve(&other.policy, key, Cost::ONE, Hold::new(ttl))?;
             hold.id.context("a hold does not fit")?;
         }
-        subjects.iter().for_each(|subject| subject.time.advance(STEP));
+        for subject in subjects {
+            subject.time.advance(STEP);
+        }
     }
     let check = |subject: &Subject, key: &Key<'_>| {
         black_box(subject.limiter.check(&subject.policy, key, Cost::ONE)).is_allowed();
