@@ -144,7 +144,7 @@ fn check_row(algorithm: &'static str, ttl: Duration, options: &Options) -> Resul
             let hold = other.limiter.reserve(&other.policy, key, Cost::ONE, Hold::new(ttl))?;
             hold.id.context("a hold does not fit")?;
         }
-        for subject in subjects {
+        for subject in &subjects {
             subject.time.advance(STEP);
         }
     }
