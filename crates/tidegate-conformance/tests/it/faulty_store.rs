@@ -171,8 +171,8 @@ impl<B: Behaviour> Store for FaultyStore<B> {
     async fn reserve(&self, policy: &Policy, key: &Key<'_>, cost: Cost, hold: Hold) -> Result<Reserved, StoreError> {
         let reserved = B::reserve(&self.memory, &B::policy(policy), key, cost, hold)?;
         if let Some(id) = &reserved.id {
-            let held = (key.clone().into_owned(), cost.get());
-            self.memory.holds.lock().expect("no panic").insert(id.clone(), held);
+            let subject = (key.clone().into_owned(), cost.get());
+            self.memory.holds.lock().expect("no panic").insert(id.clone(), subject);
         }
         Ok(reserved)
     }

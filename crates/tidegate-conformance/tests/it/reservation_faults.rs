@@ -109,7 +109,7 @@ fault! {
             cost: Cost,
             hold: Hold,
         ) -> Result<Reserved, ReservationError> {
-            let ttl = (hold.ttl() - MICROSECOND).max(Duration::from_millis(1));
+            let ttl = hold.ttl().saturating_sub(MICROSECOND).max(Duration::from_millis(1));
             memory.reserve(policy, key, cost, with_ttl(hold, ttl))
         }
     }
