@@ -72,49 +72,55 @@ enum OverrideChoice {
     Exempt,
 }
 
-fn time() -> impl Strategy<Value = TimeChoice> {
+// The strategies are boxed: their values would not fit into the stack of a test.
+fn time() -> BoxedStrategy<TimeChoice> {
     prop_oneof![
         5 => generators::any_time_step().prop_map(TimeChoice::Step),
         2 => generators::time_step().prop_map(TimeChoice::Step),
         4 => (0..6usize, -1..=1i128).prop_map(|(reservation, offset)| TimeChoice::End { reservation, offset }),
     ]
+    .boxed()
 }
 
-fn ttl() -> impl Strategy<Value = Ttl> {
+fn ttl() -> BoxedStrategy<Ttl> {
     prop_oneof![
         2 => (MILLISECOND..=MILLISECOND + 3).prop_map(Ttl::Micros),
         4 => (1..=20i128).prop_map(Ttl::WindowEighths),
         1 => (0..6usize).prop_map(Ttl::EndOf),
     ]
+    .boxed()
 }
 
-fn amount() -> impl Strategy<Value = Amount> {
+fn amount() -> BoxedStrategy<Amount> {
     prop_oneof![
         3 => Just(Amount::Nothing),
         4 => (-1..=1i128).prop_map(Amount::Units),
         2 => Just(Amount::Half),
         1 => Just(Amount::Thrice),
     ]
+    .boxed()
 }
 
-fn operation(with_overrides: bool) -> impl Strategy<Value = Operation> {
+fn operation(with_overrides: bool) -> BoxedStrategy<Operation> {
     let kind = select(vec![ModelReservationKind::ReleasedHold, ModelReservationKind::SpentHold]);
-    let max = || [generators::max(), generators::max(), generators::max()];
+    let cost = || generators::cost().boxed();
+    let max = || [generators::max(), generators::max(), generators::max()].boxed();
     let rule = prop_oneof![
         3 => max().prop_map(OverrideChoice::Max),
         1 => Just(OverrideChoice::Ban),
         1 => Just(OverrideChoice::Exempt),
-    ];
+    ]
+    .boxed();
     let ends = prop::option::of(1..=20i128);
     let override_ = (time(), prop::option::weighted(0.8, (rule, ends)));
     prop_oneof![
-        6 => (generators::op(), time(), generators::cost()).prop_map(|(op, time, cost)| Operation::Decide(op, time, cost)),
-        2 => (time(), 0..6usize, generators::cost()).prop_map(|(time, charge, cost)| Operation::Refund(time, charge, cost)),
-        9 => (time(), generators::cost(), ttl(), kind)
+        6 => (generators::op(), time(), cost()).prop_map(|(op, time, cost)| Operation::Decide(op, time, cost)),
+        2 => (time(), 0..6usize, cost()).prop_map(|(time, charge, cost)| Operation::Refund(time, charge, cost)),
+        9 => (time(), cost(), ttl(), kind)
             .prop_map(|(time, cost, ttl, kind)| Operation::Reserve(time, cost, ttl, kind)),
         6 => (time(), 0..8usize, amount()).prop_map(|(time, which, amount)| Operation::Commit(time, which, amount)),
         2 => (time(), 0..8usize, ttl()).prop_map(|(time, which, ttl)| Operation::Renew(time, which, ttl)),
-        5 => (time(), generators::cost(), generators::cost(), ttl(), prop::option::of((0..8usize, amount())))
+        5 => (time(), cost(), cost(), ttl(), prop::option::of((0..8usize, amount())))
             .prop_map(|(time, asked, least, ttl, settle)| Operation::Lease(time, asked, least, ttl, settle)),
         3 => (time(), 0..8usize, amount()).prop_map(|(time, which, amount)| Operation::Settle(time, which, amount)),
         1 => max().prop_map(Operation::SetMax),
@@ -122,6 +128,7 @@ fn operation(with_overrides: bool) -> impl Strategy<Value = Operation> {
             if with_overrides { Operation::Override(time, new) } else { Operation::Reset }
         }),
     ]
+    .boxed()
 }
 
 /// Policies with limits on windows, on the units in flight, or both.
