@@ -296,6 +296,52 @@ fn the_failure_choice_decides_about_holds_of_a_failing_store() {
 }
 
 #[test]
+fn several_requests_that_are_held_locally_are_released() {
+    let store = FailSafe::new(Nonsense(Defect::Fails, Limiter::default()));
+    let named = |name, limit: &str, choice: &str| {
+        let policy = Policy::new(name, [limit.parse().expect("a limit")]).expect("a policy");
+        policy.with_on_store_failure(choice.parse().expect("a choice"))
+    };
+    let (jobs, tokens) = (named("jobs", "4/inflight", "local"), named("tokens", "100/1h", "local:0.5"));
+    let (open, closed) = (named("open", "1/1h", "open"), named("closed", "1/1h", "closed"));
+    let policies = vec![jobs.clone(), tokens.clone(), open.clone(), closed.clone()];
+    let [alice, bob] = ["alice", "bob"].map(|key| Key::new(key).expect("a key"));
+    let spend = |policy, key, units| Spend { policy, key, cost: Cost::new(units).expect("a cost") };
+    let hold = Hold::new(Duration::from_secs(60));
+    let reserve =
+        |spends: &[Spend<'_>]| now_or_never(store.reserve_all(spends, hold)).expect("immediate").expect("well-formed");
+    let commit = |id: &ReservationId, actual: &[u64]| {
+        now_or_never(store.commit(id, actual, &policies)).expect("immediate").is_ok_and(|settled| settled.known)
+    };
+    let used =
+        |policy: &Policy, key| now_or_never(store.decide(Op::Peek, policy, key, Cost::ONE)).expect("immediate").used();
+    // A request that is not counted is a part of the hold, too.
+    let spends = [spend(&open, &bob, 1), spend(&jobs, &alice, 1), spend(&tokens, &bob, 5), spend(&jobs, &alice, 1)];
+    let first = reserve(&spends);
+    let id = first.id.expect("it fits");
+    assert!(first.decisions.parts.iter().all(Decision::is_degraded));
+    assert_eq!((used(&jobs, &alice), used(&tokens, &bob)), (2, 5));
+    let renewed = now_or_never(store.renew(&id, Duration::from_secs(90), &policies)).expect("immediate");
+    assert!(renewed.expect("well-formed").known);
+    assert!(!commit(&id, &[1, 2]), "there are four requests");
+    assert!(commit(&id, &[9, 0, 3, 0]) && !commit(&id, &[0]));
+    assert_eq!((used(&jobs, &alice), used(&tokens, &bob)), (0, 3));
+    for _ in 0..10 {
+        let id = reserve(&spends).id.expect("the earlier holds were released");
+        store.release_detached(&id, &policies);
+    }
+    assert_eq!((used(&jobs, &alice), used(&tokens, &bob)), (0, 3));
+    // All or none.
+    let denied =
+        [[spend(&jobs, &alice, 1), spend(&tokens, &bob, 48)], [spend(&jobs, &alice, 1), spend(&closed, &bob, 1)]];
+    for spends in denied {
+        let reserved = reserve(&spends);
+        assert!(!reserved.decisions.overall.is_allowed() && reserved.id.is_none(), "{reserved:?}");
+        assert_eq!((used(&jobs, &alice), used(&tokens, &bob)), (0, 3));
+    }
+}
+
+#[test]
 fn a_check_under_an_in_flight_limit_is_impossible_without_the_store_too() {
     for choice in ["open", "closed", "local"] {
         let store = FailSafe::new(Nonsense(Defect::Fails, Limiter::default()));

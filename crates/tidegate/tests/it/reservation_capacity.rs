@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate::{
-    Algorithm, AtCapacity, Burst, Cost, Decision, Hold, Key, Lease, MemoryStore, MemoryStoreBuilder, Op, Policy, Reason,
-    ReservationBounds, ReservationId, Reserved, Spend, Timestamp,
+    Algorithm, AtCapacity, Burst, Cost, Decision, Hold, Key, Lease, MemoryStore, MemoryStoreBuilder, Op, Policy,
+    Reason, ReservationBounds, ReservationId, Reserved, Spend, Timestamp,
 };
 
 const START: u64 = 1_745_000_000_000_000;
