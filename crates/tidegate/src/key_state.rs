@@ -427,11 +427,12 @@ pub fn reserve_all<S: BorrowMut<KeyState>>(
 /// Changes all parts of a hold, which [`KeyState::parts_of`] returns, and combines the answers.
 ///
 /// `actual` has one number for all parts, or one for each, in order. `change` changes the state of one part, given its
-/// policy and its number. Two parts of one state are one part with the summed number.
+/// policy and its number. Two parts of one state are one part with the summed number. A part whose policy does not exist
+/// any more is not changed: it ends by itself.
 ///
 /// # Errors
-/// If a number is out of range, if there is not one for each part, or if `policies` does not have a policy. Then nothing is
-/// changed.
+/// If a number is out of range, if there is not one for each part, or if `policies` has none of the policies. Then nothing
+/// is changed.
 pub fn change_parts(
     parts: &[ReservationId],
     actual: &[u64],
@@ -446,8 +447,11 @@ pub fn change_parts(
         let units = checked_amount(if actual.len() == 1 { actual[0] } else { actual[i] })?;
         match changes.iter_mut().find(|(other, ..)| *other == part) {
             Some((.., sum)) => *sum += units,
-            None => changes.push((part, part.policy(policies)?, units)),
+            None => changes.extend(part.policy_if_any(policies)?.map(|policy| (part, policy, units))),
         }
+    }
+    if changes.is_empty() {
+        parts.first().ok_or(ReservationError::Id)?.policy(policies)?;
     }
     let (mut decisions, mut modes, mut known) = (Vec::new(), Vec::new(), false);
     for (part, policy, units) in &changes {

@@ -2,7 +2,7 @@
 
 use crate::{
     algorithm::AlgorithmKind,
-    algorithms::{LimitState, Recording, log::Log},
+    algorithms::{LimitState, Recording, gcra, log::Log},
     layout::{Layout, LimitSpec},
     migration::DatedHistory,
     policy::{MAX_LIMITS, Policy},
@@ -287,9 +287,18 @@ impl ReservedStates {
     }
 
     /// The first time at which the last reservation has ended, and no window counts its units. A counter counts units for
-    /// up to two windows.
+    /// up to two windows. The debt of gcra lasts until it has drained, which may take many windows.
     fn idle_at(&self, layout: &Layout, newest: i64) -> i64 {
-        self.reservations.last_end().unwrap_or(newest).saturating_add(2 * layout.longest_window()).saturating_add(1)
+        let last_end = self.reservations.last_end().unwrap_or(newest);
+        let windows_end = last_end.saturating_add(2 * layout.longest_window()).saturating_add(1);
+        let leased = self.reservations.leased();
+        if leased == 0 {
+            return windows_end;
+        }
+        let longest = layout.grids().iter().filter_map(|grid| gcra::time_to_drain(*grid, leased)).max();
+        let Some(longest) = longest else { return windows_end };
+        // Leases add to the debt that is left when they end.
+        windows_end.max(last_end.max(self.states.unused_at(layout, newest)).saturating_add(longest))
     }
 }
 

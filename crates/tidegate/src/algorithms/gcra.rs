@@ -112,6 +112,12 @@ pub(crate) fn max_units(limit: Limit) -> u64 {
     u64::try_from(units).unwrap_or(SATURATION).min(SATURATION)
 }
 
+/// The time in which the debt of `units` drains, in microseconds; `None` for algorithms without a debt.
+pub(crate) fn time_to_drain(grid: Grid, units: u64) -> Option<i64> {
+    let time = debt_of(grid, units).checked_add(grid.drain.checked_sub(1)?.into())? / u128::from(grid.drain);
+    Some(time.min(SATURATION.into()) as i64)
+}
+
 /// The debt that `units` add.
 #[inline]
 fn debt_of(grid: Grid, units: u64) -> u128 {

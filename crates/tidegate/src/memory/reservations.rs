@@ -91,12 +91,25 @@ impl MemoryStore {
         hold: Hold,
         now: Timestamp,
     ) -> Result<ReservedAll, ReservationError> {
+        self.reserve_among(spends, hold, now, |parts, _| parts)
+    }
+
+    /// The same for requests that are not all of those of a reservation. `all_parts` returns the ids of all of them, given
+    /// the ids of `spends` and the random number. Those that are decided elsewhere have ids that are never granted.
+    pub(crate) fn reserve_among(
+        &self,
+        spends: &[Spend<'_>],
+        hold: Hold,
+        now: Timestamp,
+        all_parts: impl FnOnce(Vec<ReservationId>, [u8; 16]) -> Vec<ReservationId>,
+    ) -> Result<ReservedAll, ReservationError> {
         let (merged, merged_into) = distinct(spends)?;
         let ids: Vec<Id> = merged.iter().map(|spend| self.secret.id(spend.policy, spend.key)).collect();
         let nonce = nonce();
         let parts = merged_into.iter().map(|i| self.reservation_id(merged[*i].policy, nonce, ids[*i]));
         let parts: Vec<ReservationId> = parts.collect::<Result<_, _>>()?;
-        let all_parts = (spends.len() > 1).then(|| Arc::new(ReservationId::join(&parts).into_boxed_slice()));
+        let all_parts = all_parts(parts.clone(), nonce);
+        let all_parts = (all_parts.len() > 1).then(|| Arc::new(ReservationId::join(&all_parts).into_boxed_slice()));
         let grant = |spend: &Spend<'_>| {
             let ttl = spend.policy.reservation_bounds().hold_ttl(hold.ttl())?;
             Ok(Grant { nonce: halves(nonce), ttl, kind: Kind::of_hold(hold.at_end()), parts: all_parts.clone() })
@@ -243,7 +256,8 @@ impl MemoryStore {
         Ok(Settled { decision, known })
     }
 
-    /// Changes all requests of a hold of several requests in one atomic step.
+    /// Changes all requests of a hold of several requests in one atomic step. Those whose policy does not exist any more end
+    /// by themselves.
     fn change_parts(
         &self,
         parts: &[u8],
@@ -253,9 +267,19 @@ impl MemoryStore {
         now: Timestamp,
     ) -> Result<Settled, ReservationError> {
         let parts = ReservationId::split(parts)?;
-        let policies: Vec<_> = parts.iter().map(|part| part.policy(policies)).collect::<Result<_, _>>()?;
+        if let HoldChange::Commit(units) = change
+            && units.len() != 1
+            && units.len() != parts.len()
+        {
+            return Err(ReservationError::Amounts { given: units.len(), parts: parts.len() });
+        }
+        let policies: Vec<_> = parts.iter().map(|part| part.policy_if_any(policies)).collect::<Result<_, _>>()?;
         let mut changes: Vec<(KeyRequest<'_>, Change)> = Vec::new();
         for (number, (part, policy)) in parts.iter().zip(&policies).enumerate() {
+            let Some(policy) = policy else { continue };
+            if part.is_never_granted() {
+                continue;
+            }
             let (request, change) = (self.request_of(part, policy, now)?, change.of_part(number, parts.len(), policy)?);
             // The same policy and key twice is one request of the summed cost.
             let same = changes.iter_mut().find(|(other, _)| other.id == request.id);

@@ -163,6 +163,17 @@ impl ReservationId {
             }
         }
     }
+
+    /// The policy of the reservation; `None` if it does not exist any more.
+    pub(crate) fn policy_if_any<'a>(
+        &self,
+        policies: &'a dyn PolicySource,
+    ) -> Result<Option<Cow<'a, Policy>>, ReservationError> {
+        match self.policy(policies) {
+            Err(ReservationError::PolicyGone { .. }) => Ok(None),
+            policy => policy.map(Some),
+        }
+    }
 }
 
 impl fmt::Display for ReservationId {
@@ -240,6 +251,9 @@ fn decode_limits(bytes: &[u8]) -> Option<(Arc<[Limit]>, Algorithm)> {
         (4, burst) => Algorithm::Gcra(Some(Burst::new(burst).ok()?)),
         _ => return None,
     };
+    if limits.len() % 11 != 0 {
+        return None;
+    }
     let limit = |bytes: &[u8]| match (number(bytes.get(..5)?), number(bytes.get(5..)?)) {
         (max, 0) => Limit::in_flight(max).ok(),
         (max, window) => Limit::new(max, Duration::from_micros(window)).ok(),
@@ -292,6 +306,19 @@ mod tests {
             ["", "n", ".", "api", &good[1..], &good[..good.len() - 30], &format!("{good}AAAA"), &long, "uAAAA.AAAA"]
         {
             assert_eq!(text.parse::<ReservationId>(), Err(ReservationError::Id), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_without_all_of_its_bytes_is_not_an_id() {
+        let limits = encode_limits(&["5/1s".parse().expect("a limit")], Algorithm::SlidingLog);
+        let text = |limits: &[u8]| {
+            let numbers = URL_SAFE_NO_PAD.encode([7; NONCE]);
+            format!("{UNNAMED}{}.{numbers}", URL_SAFE_NO_PAD.encode(limits)).parse::<ReservationId>()
+        };
+        assert!(text(&limits).is_ok());
+        for length in 7..limits.len() {
+            assert_eq!(text(&limits[..length]), Err(ReservationError::Id), "{length} bytes");
         }
     }
 }

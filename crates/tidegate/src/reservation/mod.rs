@@ -369,7 +369,7 @@ pub enum ReservationError {
         max: u32,
     },
     /// The text does not say what happens at the end of a hold.
-    #[error("`{text}` is not what can happen at the end of a hold: use released or spent")]
+    #[error("`{text}` is not an end of a hold: use released or spent")]
     AtEnd {
         /// The beginning of the text.
         text: String,
@@ -417,7 +417,7 @@ pub enum ReservationError {
     #[error("this id is not from this store: use it with the store that granted it")]
     Foreign,
     /// The policy of the reservation does not exist any more.
-    #[error("the policy `{name}` of this reservation does not exist: it ends by itself")]
+    #[error("the policy `{name}` of this reservation does not exist any more: the reservation ends at its ttl")]
     PolicyGone {
         /// The name of the policy.
         name: String,

@@ -109,8 +109,8 @@ impl<S: Store> FailSafe<S> {
         Some(self.accept_all(answer_now(self.store.decide_all(op, spends)), op, spends))
     }
 
-    /// Reserves one request. If the store returns an error, the policy's failure choice decides: `open` admits the request
-    /// with an id that is never known.
+    /// Reserves one request. If the store returns an error, or an answer that contradicts the request, the policy's failure
+    /// choice decides: `open` admits the request with an id that is never known.
     ///
     /// # Errors
     /// If the hold is malformed, or the store has no reservations.
@@ -122,7 +122,10 @@ impl<S: Store> FailSafe<S> {
         hold: Hold,
     ) -> Result<Reserved, ReservationError> {
         let error = match self.store.reserve(policy, key, cost, hold).await {
-            Ok(reserved) => return Ok(reserved),
+            Ok(reserved) => match problem_of_reserved(&reserved, policy) {
+                None => return Ok(reserved),
+                Some(problem) => StoreError::InvalidAnswer { problem },
+            },
             Err(error) => failure(error)?,
         };
         self.note(&error);
@@ -135,7 +138,10 @@ impl<S: Store> FailSafe<S> {
     /// If the hold is malformed, the requests can't be decided as one, or the store has no reservations.
     pub async fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, ReservationError> {
         let error = match self.store.reserve_all(spends, hold).await {
-            Ok(reserved) => return Ok(reserved),
+            Ok(reserved) => match problem_of_reserved_all(&reserved, spends) {
+                None => return Ok(reserved),
+                Some(problem) => StoreError::InvalidAnswer { problem },
+            },
             Err(error) => failure(error)?,
         };
         self.note(&error);
@@ -202,7 +208,10 @@ impl<S: Store> FailSafe<S> {
     /// If the lease is malformed, or the store has no reservations.
     pub async fn lease(&self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, ReservationError> {
         let error = match self.store.lease(policy, key, lease).await {
-            Ok(leased) => return Ok(leased),
+            Ok(leased) => match problem_of_leased(&leased, policy, lease) {
+                None => return Ok(leased),
+                Some(problem) => StoreError::InvalidAnswer { problem },
+            },
             Err(error) => failure(error)?,
         };
         self.note(&error);
@@ -398,4 +407,43 @@ fn problem_of_all(decisions: &Decisions, spends: &[Spend<'_>], op: Op) -> Option
     };
     let of_part = |(spend, part): (&Spend<'_>, &Decision)| problem(part, spend.policy, op);
     problem(overall, decided.policy, op).or_else(|| spends.iter().zip(parts).find_map(of_part))
+}
+
+/// Why the answer to a reserve can't be one; `None` if it can.
+fn problem_of_reserved(reserved: &Reserved, policy: &Policy) -> Option<&'static str> {
+    problem(&reserved.decision, policy, Op::Check)
+        .or_else(|| problem_of_id(reserved.id.is_some(), reserved.decision.is_allowed()))
+}
+
+/// Why the answer to a reserve of several requests can't be one; `None` if it can.
+fn problem_of_reserved_all(reserved: &ReservedAll, spends: &[Spend<'_>]) -> Option<&'static str> {
+    problem_of_all(&reserved.decisions, spends, Op::Check)
+        .or_else(|| problem_of_id(reserved.id.is_some(), reserved.decisions.overall.is_allowed()))
+}
+
+/// Why the answer to a lease can't be one; `None` if it can.
+fn problem_of_leased(leased: &Leased, policy: &Policy, lease: &Lease) -> Option<&'static str> {
+    let Leased { decision, id, granted, .. } = leased;
+    if let Some(problem) = problem(decision, policy, Op::Check) {
+        return Some(problem);
+    }
+    let is_between = (lease.least.get()..=lease.asked.get()).contains(granted);
+    match decision.reason() {
+        Reason::Allowed if !is_between => Some("the granted units are not between the least and the asked units"),
+        // A shadow policy may admit a lease that is not granted.
+        Reason::Shadow if *granted > 0 && !is_between => {
+            Some("the granted units are not between the least and the asked units")
+        }
+        Reason::Allowed | Reason::Shadow => problem_of_id(id.is_some(), *granted > 0),
+        _ if *granted > 0 => Some("a denied lease was granted units"),
+        _ => problem_of_id(id.is_some(), false),
+    }
+}
+
+fn problem_of_id(has_id: bool, is_granted: bool) -> Option<&'static str> {
+    match (has_id, is_granted) {
+        (true, false) => Some("a denied reservation has an id"),
+        (false, true) => Some("an admitted reservation has no id"),
+        _ => None,
+    }
 }

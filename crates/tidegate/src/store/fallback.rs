@@ -4,7 +4,7 @@
 //! Units that were spent locally stay in use until their windows have passed, so a connection that comes and goes
 //! refills nothing.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use crate::{
     Clock, Cost, Decision, Hold, Key, Lease, Leased, MemoryStore, OnStoreFailure, Op, Policy, PolicySource,
@@ -65,27 +65,56 @@ impl Fallback {
         Ok(Reserved { id: decision.is_allowed().then(|| MemoryStore::never_granted(policy)), decision })
     }
 
-    /// Reserves several requests as one, each by the choice of its policy. If one is denied, none is reserved. The id is
-    /// never known, so that units which are reserved locally stay in use until the hold ends.
+    /// Reserves several requests as one, each by the choice of its policy. If one is denied, none is reserved. The id is that
+    /// of [`commit`](Self::commit) and [`renew`](Self::renew) if a choice is `local`; otherwise it is never known.
     ///
     /// # Errors
     /// If the ttl of the hold is out of range, or the requests can't be decided as one.
     pub fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, ReservationError> {
+        self.reserve_all_by(spends, hold, |spend| spend.policy.on_store_failure())
+    }
+
+    /// The same, each by its `choice`.
+    ///
+    /// # Errors
+    /// As [`reserve_all`](Self::reserve_all).
+    pub fn reserve_all_by(
+        &self,
+        spends: &[Spend<'_>],
+        hold: Hold,
+        choice: impl Fn(&Spend<'_>) -> OnStoreFailure,
+    ) -> Result<ReservedAll, ReservationError> {
         let (distinct, part_of) = external_store::distinct(spends)?;
         for spend in &distinct {
             spend.policy.reservation_bounds().hold_ttl(hold.ttl())?;
         }
-        let mut decided = self.decide_each(Op::Peek, &distinct);
-        if decided.iter().all(Decision::is_allowed) {
-            let reserve = |spend: &Spend<'_>| {
-                let reserved =
-                    self.reserve(spend.policy, spend.key, spend.cost, hold, spend.policy.on_store_failure())?;
-                Ok::<_, ReservationError>(reserved.decision)
+        let is_local = |spend: &Spend<'_>| matches!(choice(spend), OnStoreFailure::Local(_));
+        let peek = |spend: &Spend<'_>| self.decide(Op::Peek, spend.policy, spend.key, spend.cost, choice(spend));
+        let mut decided: Vec<Decision> = distinct.iter().map(peek).collect();
+        let is_denied = decided.iter().any(|decision| !decision.is_allowed());
+        // The requests that are decided locally are reserved in one step, so their holds have one id.
+        let locals: Vec<(usize, Cow<'_, Policy>)> = (0..spends.len())
+            .filter(|i| !is_denied && is_local(&spends[*i]))
+            .map(|i| (i, local_policy(spends[i].policy, choice(&spends[i]))))
+            .collect();
+        let mut id = (!is_denied).then(|| MemoryStore::never_granted(spends[0].policy));
+        if !locals.is_empty() {
+            let here: Vec<Spend<'_>> = locals.iter().map(|(i, policy)| Spend { policy, ..spends[*i] }).collect();
+            let all_parts = |local_ids: Vec<ReservationId>, nonce| {
+                let never_granted = |spend: &Spend<'_>| ReservationId::never_granted(spend.policy, nonce);
+                let mut ids: Vec<ReservationId> = spends.iter().map(never_granted).collect();
+                for ((i, _), id) in locals.iter().zip(local_ids) {
+                    ids[*i] = id;
+                }
+                ids
             };
-            decided = distinct.iter().map(reserve).collect::<Result<_, _>>()?;
+            let reserved = self.local.reserve_among(&here, hold, self.clock.now(), all_parts)?;
+            for ((i, _), decision) in locals.iter().zip(reserved.decisions.parts) {
+                decided[part_of[*i]] = external_store::degraded(decision);
+            }
+            id = reserved.id;
         }
         let decisions = external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
-        let id = decisions.overall.is_allowed().then(|| MemoryStore::never_granted(spends[0].policy));
         Ok(ReservedAll { decisions, id })
     }
 
@@ -176,6 +205,16 @@ impl Fallback {
         let decide =
             |spend: &Spend<'_>| self.decide(op, spend.policy, spend.key, spend.cost, spend.policy.on_store_failure());
         spends.iter().map(decide).collect()
+    }
+}
+
+/// The policy that decides in this process by `choice`.
+fn local_policy(policy: &Policy, choice: OnStoreFailure) -> Cow<'_, Policy> {
+    match (choice, policy.local()) {
+        (OnStoreFailure::Local(share), _) if share == Share::ALL => Cow::Borrowed(policy),
+        (_, Some(local)) if policy.on_store_failure() == choice => Cow::Borrowed(local),
+        (OnStoreFailure::Local(share), _) => Cow::Owned(policy.share(share)),
+        _ => Cow::Borrowed(policy),
     }
 }
 

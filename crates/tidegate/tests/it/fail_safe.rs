@@ -8,8 +8,9 @@ use std::{
 };
 
 use tidegate::{
-    Algorithm, AnyStore, Burst, Cost, Decision, Decisions, FailSafe, Hold, Inspection, Key, Limiter, Mode,
-    OnStoreFailure, Op, Policy, Reason, Refund, ReservationId, Spend, SpendError, Store, StoreError, Timestamp,
+    Algorithm, AnyStore, Burst, Cost, Decision, Decisions, FailSafe, Hold, Inspection, Key, Lease, Leased, Limiter,
+    Mode, OnStoreFailure, Op, Policy, Reason, Refund, ReservationId, Reserved, ReservedAll, Spend, SpendError, Store,
+    StoreError, Timestamp,
     external_store::{self, LimitStatus},
     now_or_never,
 };
@@ -33,6 +34,18 @@ enum Defect {
     MissingPart,
     /// It says that it is immediate, and never answers.
     NeverReady,
+    /// The request that decided does not exist.
+    OtherPart,
+    /// An admitted reservation has no id.
+    NoId,
+    /// A denied reservation has an id.
+    IdOfDenial,
+    /// A lease has more units than it asked for.
+    GrantsTooMuch,
+    /// A lease has fewer units than it needs.
+    GrantsTooLittle,
+    /// A denied lease has units.
+    GrantsForDenial,
 }
 
 struct Nonsense(Defect, Limiter);
@@ -51,8 +64,19 @@ impl Nonsense {
             Defect::RetryTimeForAllowed => external_store::decision(policy, op, cost, &[status], None),
             Defect::MissingLimit => external_store::decision(policy, op, cost, &[], None),
             Defect::ChargesPeek => Ok(self.1.check(policy, key, cost)),
-            Defect::MissingPart | Defect::NeverReady => Ok(self.1.peek(policy, key, cost)),
+            // The limits allow 3 units.
+            Defect::IdOfDenial | Defect::GrantsForDenial => Ok(self.1.peek(policy, key, Cost::new(4).expect("a cost"))),
+            _ => Ok(self.1.peek(policy, key, cost)),
         }
+    }
+
+    fn id(&self, policy: &Policy, decision: &Decision) -> Option<ReservationId> {
+        let has_id = match self.0 {
+            Defect::NoId => false,
+            Defect::IdOfDenial => true,
+            _ => decision.is_allowed(),
+        };
+        has_id.then(|| ReservationId::new(policy, [1; 16], &[1; 16]).expect("a short place"))
     }
 }
 
@@ -94,6 +118,35 @@ impl Store for Nonsense {
 
     async fn inspect(&self, _: &Policy, _: &Key<'_>) -> Result<Option<Inspection>, StoreError> {
         Ok(None)
+    }
+
+    async fn reserve(&self, policy: &Policy, key: &Key<'_>, cost: Cost, _: Hold) -> Result<Reserved, StoreError> {
+        let decision = self.answer(Op::Check, policy, key, cost)?;
+        Ok(Reserved::new(decision, self.id(policy, &decision)))
+    }
+
+    async fn reserve_all(&self, spends: &[Spend<'_>], _: Hold) -> Result<ReservedAll, StoreError> {
+        let mut decisions = self.decide_all(Op::Check, spends).await?;
+        if self.0 == Defect::OtherPart {
+            let denied = self.1.peek(spends[0].policy, spends[0].key, Cost::new(4).expect("a cost"));
+            let more: Vec<_> = spends.iter().chain(&spends[..1]).copied().collect();
+            let parts = decisions.parts.iter().copied().chain([denied]).collect();
+            decisions.overall = external_store::combine(&more, parts).overall;
+        }
+        let id = self.id(spends[0].policy, &decisions.overall);
+        Ok(ReservedAll::new(decisions, id))
+    }
+
+    async fn lease(&self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, StoreError> {
+        let decision = self.answer(Op::Check, policy, key, lease.least)?;
+        let granted = match self.0 {
+            Defect::GrantsTooMuch => lease.asked.get() + 1,
+            Defect::GrantsTooLittle => lease.least.get() - 1,
+            Defect::GrantsForDenial => lease.least.get(),
+            _ if decision.is_allowed() => lease.least.get(),
+            _ => 0,
+        };
+        Ok(Leased::new(decision, self.id(policy, &decision), granted, None))
     }
 
     fn is_immediate(&self) -> bool {
@@ -184,12 +237,41 @@ fn every_failure_is_counted_and_reported() {
 }
 
 #[test]
-fn the_failure_choice_decides_about_holds_of_a_store_that_has_none() {
+fn a_store_that_answers_nonsense_about_a_reservation_is_replaced_by_the_failure_choice() {
+    let (closed, key) = (policy(OnStoreFailure::Closed), Key::new("alice").expect("a key"));
+    let hold = Hold::new(Duration::from_secs(60));
+    let lease = Lease::new(Cost::new(3).expect("a cost"), Duration::from_secs(1)).least(Cost::new(2).expect("a cost"));
+    let keys = ["alice", "bob"].map(|key| Key::new(key).expect("a key"));
+    let spends = keys.each_ref().map(|key| Spend { policy: &closed, key, cost: Cost::ONE });
+    let all = [Defect::OtherLimit, Defect::RetryTimeForAllowed, Defect::MissingLimit, Defect::NoId, Defect::IdOfDenial];
+    let of_lease = [Defect::GrantsTooMuch, Defect::GrantsTooLittle, Defect::GrantsForDenial];
+    for defect in all.into_iter().chain(of_lease) {
+        let store = FailSafe::new(Nonsense(defect, Limiter::default()));
+        let leased = now_or_never(store.lease(&closed, &key, &lease)).expect("immediate").expect("well-formed");
+        assert_eq!((leased.decision.reason(), leased.granted), (Reason::StoreUnavailable, 0), "{defect:?}");
+        assert_eq!(leased.id, None, "{defect:?}");
+        assert_eq!(store.report().errors.len(), 1, "{defect:?}");
+    }
+    for defect in all {
+        let store = FailSafe::new(Nonsense(defect, Limiter::default()));
+        let reserved = now_or_never(store.reserve(&closed, &key, Cost::ONE, hold)).expect("immediate");
+        let reserved = reserved.expect("well-formed");
+        assert_eq!((reserved.decision.reason(), reserved.id), (Reason::StoreUnavailable, None), "{defect:?}");
+    }
+    for defect in all.into_iter().chain([Defect::MissingPart, Defect::OtherPart]) {
+        let store = FailSafe::new(Nonsense(defect, Limiter::default()));
+        let reserved = now_or_never(store.reserve_all(&spends, hold)).expect("immediate").expect("well-formed");
+        let ReservedAll { decisions, id, .. } = reserved;
+        assert_eq!((decisions.overall.reason(), id), (Reason::StoreUnavailable, None), "{defect:?}");
+        assert_eq!(decisions.parts.len(), 2, "{defect:?}");
+    }
+}
+
+#[test]
+fn the_failure_choice_decides_about_holds_of_a_failing_store() {
     let store = FailSafe::new(Nonsense(Defect::Fails, Limiter::default()));
     let key = Key::new("alice").expect("a key");
     let hold = Hold::new(Duration::from_secs(60));
-    let bare = now_or_never(store.store().reserve(&policy(OnStoreFailure::Open), &key, Cost::ONE, hold));
-    assert_eq!(bare.expect("immediate"), Err(StoreError::Unsupported { operation: "reserve" }));
     let reserve = |policy: &Policy| {
         let reserved = now_or_never(store.reserve(policy, &key, Cost::ONE, hold)).expect("immediate");
         let reserved = reserved.expect("well-formed");
@@ -211,6 +293,52 @@ fn the_failure_choice_decides_about_holds_of_a_store_that_has_none() {
     assert_eq!(reserve(&local).id, None);
     assert!(known(&ids[0], &local) && !known(&ids[0], &local));
     assert!(reserve(&local).id.is_some());
+}
+
+#[test]
+fn several_requests_that_are_held_locally_are_released() {
+    let store = FailSafe::new(Nonsense(Defect::Fails, Limiter::default()));
+    let named = |name, limit: &str, choice: &str| {
+        let policy = Policy::new(name, [limit.parse().expect("a limit")]).expect("a policy");
+        policy.with_on_store_failure(choice.parse().expect("a choice"))
+    };
+    let (jobs, tokens) = (named("jobs", "4/inflight", "local"), named("tokens", "100/1h", "local:0.5"));
+    let (open, closed) = (named("open", "1/1h", "open"), named("closed", "1/1h", "closed"));
+    let policies = vec![jobs.clone(), tokens.clone(), open.clone(), closed.clone()];
+    let [alice, bob] = ["alice", "bob"].map(|key| Key::new(key).expect("a key"));
+    let spend = |policy, key, units| Spend { policy, key, cost: Cost::new(units).expect("a cost") };
+    let hold = Hold::new(Duration::from_secs(60));
+    let reserve =
+        |spends: &[Spend<'_>]| now_or_never(store.reserve_all(spends, hold)).expect("immediate").expect("well-formed");
+    let commit = |id: &ReservationId, actual: &[u64]| {
+        now_or_never(store.commit(id, actual, &policies)).expect("immediate").is_ok_and(|settled| settled.known)
+    };
+    let used =
+        |policy: &Policy, key| now_or_never(store.decide(Op::Peek, policy, key, Cost::ONE)).expect("immediate").used();
+    // A request that is not counted is a part of the hold, too.
+    let spends = [spend(&open, &bob, 1), spend(&jobs, &alice, 1), spend(&tokens, &bob, 5), spend(&jobs, &alice, 1)];
+    let first = reserve(&spends);
+    let id = first.id.expect("it fits");
+    assert!(first.decisions.parts.iter().all(Decision::is_degraded));
+    assert_eq!((used(&jobs, &alice), used(&tokens, &bob)), (2, 5));
+    let renewed = now_or_never(store.renew(&id, Duration::from_secs(90), &policies)).expect("immediate");
+    assert!(renewed.expect("well-formed").known);
+    assert!(!commit(&id, &[1, 2]), "there are four requests");
+    assert!(commit(&id, &[9, 0, 3, 0]) && !commit(&id, &[0]));
+    assert_eq!((used(&jobs, &alice), used(&tokens, &bob)), (0, 3));
+    for _ in 0..10 {
+        let id = reserve(&spends).id.expect("the earlier holds were released");
+        store.release_detached(&id, &policies);
+    }
+    assert_eq!((used(&jobs, &alice), used(&tokens, &bob)), (0, 3));
+    // All or none.
+    let denied =
+        [[spend(&jobs, &alice, 1), spend(&tokens, &bob, 48)], [spend(&jobs, &alice, 1), spend(&closed, &bob, 1)]];
+    for spends in denied {
+        let reserved = reserve(&spends);
+        assert!(!reserved.decisions.overall.is_allowed() && reserved.id.is_none(), "{reserved:?}");
+        assert_eq!((used(&jobs, &alice), used(&tokens, &bob)), (0, 3));
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate::{
-    AtCapacity, Cost, Decision, Hold, Key, Lease, MemoryStore, MemoryStoreBuilder, Op, Policy, Reason,
-    ReservationBounds, ReservationId, Reserved, Spend, Timestamp,
+    Algorithm, AtCapacity, Burst, Cost, Decision, Hold, Key, Lease, MemoryStore, MemoryStoreBuilder, Op, Policy,
+    Reason, ReservationBounds, ReservationId, Reserved, Spend, Timestamp,
 };
 
 const START: u64 = 1_745_000_000_000_000;
@@ -168,6 +168,34 @@ fn eviction_never_drops_an_open_hold() {
         let end = after(HOUR - Duration::from_micros(1));
         assert!(ids.iter().all(|id| is_known(&store, &jobs, id, end)), "{limits:?}");
     }
+}
+
+#[test]
+fn eviction_never_forgets_the_debt_of_a_lease() {
+    let store = build(MemoryStore::builder().max_keys(1_000).shards(1));
+    let burst = Algorithm::Gcra(Some(Burst::new(1_000).expect("a burst")));
+    let tokens = policy(&["1/1s"]).with_algorithm(burst);
+    let units = Cost::new(500).expect("a cost");
+    let lease = Lease::new(units, Duration::from_secs(10)).least(units);
+    let keys: Vec<Key<'_>> = (0..900_u64).map(Key::from).collect();
+    for key in &keys {
+        // An earlier debt of 100 s drains first.
+        let _ = store.decide(Op::Check, &tokens, key, Cost::new(100).expect("a cost"), at(0));
+        assert_eq!(store.lease(&tokens, key, &lease, at(0)).expect("well-formed").granted, 500);
+    }
+    // Every window has passed long ago, and more keys arrive than there is room for.
+    let late = after(Duration::from_secs(599));
+    for n in 10_000..20_000_u64 {
+        let _ = store.decide(Op::Check, &tokens, &Key::from(n), Cost::ONE, late);
+    }
+    let forgotten = keys.iter().filter(|key| store.decide(Op::Peek, &tokens, key, Cost::ONE, late).used() == 0);
+    assert_eq!(forgotten.count(), 0);
+    // Later the debt has drained, and the keys make room for others.
+    let end = after(Duration::from_secs(700));
+    for n in 20_000..30_000_u64 {
+        let _ = store.decide(Op::Check, &tokens, &Key::from(n), Cost::ONE, end.after(Duration::from_micros(n)));
+    }
+    assert!(store.stats().evicted > 800, "{:?}", store.stats());
 }
 
 #[test]

@@ -263,9 +263,29 @@ fn several_requests_are_one_hold_or_none() {
     let fourth = reserve().id.expect("it fits");
     let wrong = limiter.commit(&fourth, &[1, 2], &policies);
     assert_eq!(wrong, Err(ReservationError::Amounts { given: 2, parts: 3 }));
-    let gone = limiter.commit(&fourth, &[1], &tokens);
-    assert_eq!(gone, Err(ReservationError::PolicyGone { name: "jobs".into() }));
     assert_eq!(in_use(), (33, 1), "a malformed commit changes nothing");
+}
+
+#[test]
+fn a_policy_that_is_gone_does_not_keep_the_other_requests_of_a_hold_open() {
+    let (limiter, time) = limiter();
+    let (tokens, jobs) = (policy("tokens", &["100/1h"]), policy("jobs", &["2/inflight"]));
+    let (alice, acme) = (key("alice"), key("acme"));
+    let spends =
+        [Spend { policy: &tokens, key: &alice, cost: cost(30) }, Spend { policy: &jobs, key: &acme, cost: Cost::ONE }];
+    let id = limiter.reserve_all(&spends, Hold::new(MINUTE)).expect("well-formed").id.expect("it fits");
+    let in_use = || (used(&limiter, &tokens), limiter.peek(&jobs, &acme, Cost::ONE).used());
+    assert_eq!(
+        limiter.commit(&id, &[1, 2, 3], &tokens),
+        Err(ReservationError::Amounts { given: 3, parts: 2 }),
+        "the request of the policy that is gone counts"
+    );
+    assert!(limiter.commit(&id, &[10, 0], &tokens).expect("well-formed").known);
+    assert_eq!(in_use(), (10, 1));
+    assert!(!limiter.commit(&id, &[10, 0], &tokens).is_ok_and(|settled| settled.known));
+    // The request of the policy that is gone ends by itself.
+    time.advance(MINUTE);
+    assert_eq!(in_use(), (10, 0));
 }
 
 #[test]

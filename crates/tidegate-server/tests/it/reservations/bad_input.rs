@@ -244,7 +244,7 @@ fn an_id_of_a_policy_that_has_changed_still_works_and_one_of_a_removed_policy_is
     assert_eq!(committed["used"], 60);
     write(&policy("kept", "5/1h"));
     service.reload();
-    let gone = "the policy `tokens` of this reservation does not exist: it ends by itself";
+    let gone = "the policy `tokens` of this reservation does not exist any more: the reservation ends at its ttl";
     for (path, body) in [
         ("/v1/commit", json!({ "reservation": second, "actual": 10 })),
         ("/v1/release", json!({ "reservation": second })),
