@@ -19,6 +19,7 @@ use tidegate::{
     Cost, Decision, Hold, Key, Lease, Leased, Op, Policy, ReservationError, ReservationId, Reserved, Spend, StoreError,
     external_store,
 };
+use tokio::sync::OwnedSemaphorePermit;
 
 pub(crate) use self::{
     changes::{commit, renew, settle},
@@ -33,32 +34,44 @@ use crate::{
     key_name::{KeyNames, Subject},
     pending_request::GroupReply,
     reply::{LeaseReply, Reader},
-    stats::count,
+    stats::{Counters, count},
     stopwatch,
     store::RedisStore,
     wire::{Action, KeyRequest, NewKeys, ReservationStep},
 };
 
-impl RedisStore {
-    /// Sends the release of a hold without waiting for its answer, for a guard that is dropped.
-    ///
-    /// At most [`queue`](crate::RedisStoreBuilder::queue) of these releases are under way. One more is dropped, and so is one
-    /// that Redis does not answer; both are counted in [`releases_dropped`](crate::Stats::releases_dropped). The hold then
-    /// ends by itself.
-    pub fn release_detached(&self, id: &ReservationId, policy: &Policy) {
-        let counters = Arc::clone(&self.context().counters);
-        let Ok(permit) = Arc::clone(&self.inner.releases).try_acquire_owned() else {
-            return count(&counters.releases_dropped);
-        };
-        let (store, id, policy) = (self.clone(), id.clone(), policy.clone());
-        self.inner.runtime.spawn(async move {
-            if commit(&store, &id, &[0], &policy).await.is_err() {
-                count(&counters.releases_dropped);
-            }
-            drop(permit);
-        });
-    }
+/// A release that no caller waits for. It is counted as dropped unless it is answered.
+struct DetachedRelease {
+    counters: Arc<Counters>,
+    answered: bool,
+    _permit: OwnedSemaphorePermit,
+}
 
+impl Drop for DetachedRelease {
+    fn drop(&mut self) {
+        if !self.answered {
+            count(&self.counters.releases_dropped);
+        }
+    }
+}
+
+/// Sends the release of a hold in the background: see [`Store::release_detached`](tidegate::Store::release_detached).
+pub(crate) fn release_detached(store: &RedisStore, id: &ReservationId, policies: &[Policy]) {
+    let counters = Arc::clone(&store.context().counters);
+    let Ok(permit) = Arc::clone(&store.inner.releases).try_acquire_owned() else {
+        return count(&counters.releases_dropped);
+    };
+    let release = DetachedRelease { counters, answered: false, _permit: permit };
+    let (store, id, policies) = (store.clone(), id.clone(), policies.to_vec());
+    // The caller may be outside a runtime. If the runtime of the store has ended, the task is dropped.
+    store.inner.runtime.clone().spawn(async move {
+        // All of it, not only its field, is moved into the task.
+        let mut release = release;
+        release.answered = commit(&store, &id, &[0], &policies).await.is_ok();
+    });
+}
+
+impl RedisStore {
     fn request_of(&self, subject: &Subject, policy: &Policy, cost: Cost, payload: &[u8]) -> KeyRequest {
         KeyRequest::new(self.names().name_of(policy, subject), policy, cost, None).with_payload(payload)
     }
