@@ -26,7 +26,7 @@ pub(crate) use self::{
     joint::reserve_all,
 };
 use self::{
-    id::{nonce, open, seal},
+    id::{nonce, seal},
     requests::{decision_after, decision_of_reserve, lease, reserve},
 };
 use crate::{
@@ -167,16 +167,11 @@ pub(crate) async fn lease_units(
         None => None,
         Some((earlier, spent)) => {
             external_store::check_amount(*spent)?;
-            let mut is_of_key = false;
-            for secret in store.secrets(policy).await? {
-                is_of_key |= open(&secret, earlier, policy)? == subject;
-            }
-            if !is_of_key {
-                return Err(ReservationError::OtherKey.into());
-            }
-            Some((earlier.nonce(), *spent))
+            earlier_lease(store, policy, &subject, earlier).await?.map(|nonce| (nonce, *spent))
         }
     };
+    // A lease that the store can't find is not open.
+    let not_found = (asked.settle.is_some() && earlier.is_none()).then_some(false);
     let request = store.request_of(&subject, policy, asked.least, &lease(policy, asked, ttl, nonce, earlier));
     let new_keys = store.new_keys_for(policy);
     let answer = store.ask_for_grant(ReservationStep::Lease, vec![request], new_keys, store.deadline()).await?;
@@ -186,13 +181,33 @@ pub(crate) async fn lease_units(
             Err(ReservationError::SpentTooMuch { spent, units }.into())
         }
         LeaseReply::Decided { settled, granted: 0, grant } => {
-            Ok(Leased::new(decision_of_reserve(&grant, policy, asked.least)?, None, 0, settled))
+            Ok(Leased::new(decision_of_reserve(&grant, policy, asked.least)?, None, 0, settled.or(not_found)))
         }
         LeaseReply::Decided { settled, granted, grant } => {
             count(&store.context().counters.grants);
             let id = seal(&secret, &subject, policy, nonce)?;
-            Ok(Leased::new(decision_after(&grant.key, policy)?, Some(id), granted, settled))
+            Ok(Leased::new(decision_after(&grant.key, policy)?, Some(id), granted, settled.or(not_found)))
         }
+    }
+}
+
+/// The number of an earlier lease of a key. `None` if it was granted by no store of this Redis, or was sealed by a secret
+/// that Redis has lost.
+async fn earlier_lease(
+    store: &RedisStore,
+    policy: &Policy,
+    subject: &Subject,
+    earlier: &ReservationId,
+) -> Result<Option<[u8; 16]>, StoreError> {
+    if earlier.is_never_granted() {
+        return Ok(None);
+    }
+    match store.open(earlier, policy).await {
+        Ok(Some(found)) if found == *subject => Ok(Some(earlier.nonce())),
+        Ok(Some(_)) => Err(ReservationError::OtherKey.into()),
+        Ok(None) if earlier.policy_name() != policy.name() => Err(ReservationError::OtherKey.into()),
+        Ok(None) | Err(StoreError::Reservation(ReservationError::Foreign)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -127,10 +127,10 @@ end
 local function change(part, op)
   local whole, nonce, number = unpack('>Bc16I7', part.blob, part.policy.size + 1)
   local open, layout = part.state and part.state.reservations, part.in_force.layout
-  if not open then return false, nil, whole == 2 and '' end
+  if not open then return false end
   if op ~= COMMIT and op ~= RENEW then return settle_lease(part, nonce, number) end
   local record = reservations().find(open, nonce, false)
-  if not record then return false, nil, whole == 2 and '' end
+  if not record then return false end
   if whole > 0 then
     local others = reservations().others(open, record)
     if others or whole == 2 then return true, nil, others or '' end
