@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate::{Hold, Key, Policy, Reason, ReservationError, ReservationId, Spend, Store as _, StoreError};
+use tidegate::{
+    Hold, Key, Mode, Override, Policy, Reason, ReservationError, ReservationId, Spend, Store as _, StoreError,
+};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Cluster, Server};
 
@@ -90,6 +92,31 @@ async fn a_late_commit_with_several_amounts_is_not_known() {
         store.reserve(&policy, &alice, cost(4), Hold::new(MINUTE)).await.expect("well-formed").id.expect("it fits");
     let wrong = store.commit(&one, &[1, 2], &policy).await.expect_err("malformed");
     assert_eq!(wrong, StoreError::Reservation(ReservationError::Amounts { given: 2, parts: 1 }));
+}
+
+#[tokio::test]
+async fn the_id_finds_all_requests_if_the_first_one_is_not_recorded() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let (shadow, exempt) = (policy("shadow", &["1/1h"]).with_mode(Mode::Shadow), policy("exempt", &["10/1h"]));
+    let (real, alice, bob) = (policy("real", &["10/1h"]), key("alice"), key("bob"));
+    store.set_override(&exempt, &alice, Override::exempt()).await.expect("redis answers");
+    for first in [&shadow, &exempt] {
+        let spends = [(first, &alice), (&real, &alice), (&real, &bob)];
+        let spends = spends.map(|(policy, key)| Spend { policy, key, cost: cost(5) });
+        let held = store.reserve_all(&spends, Hold::new(MINUTE)).await.expect("well-formed");
+        let id = held.id.expect("it fits");
+        let in_use = async || [used(&store, &real, &alice).await, used(&store, &real, &bob).await];
+        assert_eq!(in_use().await, [5, 5]);
+        let policies = vec![first.clone(), real.clone()];
+        assert!(store.renew(&id, 2 * MINUTE, &policies).await.expect("redis answers").known);
+        assert!(store.commit(&id, &[7, 1, 2], &policies).await.expect("redis answers").known);
+        assert_eq!(in_use().await, [1, 2]);
+        assert_eq!(used(&store, first, &alice).await, 0, "it was never recorded");
+        for key in [&alice, &bob] {
+            store.reset(&real, key).await.expect("redis answers");
+        }
+    }
 }
 
 #[tokio::test]
