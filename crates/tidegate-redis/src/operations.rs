@@ -56,6 +56,15 @@ impl Store for RedisStore {
         reservations::commit(self, id, actual, policies).await
     }
 
+    /// Sends a release in a task of the runtime that the store was made in, also for a caller outside a runtime.
+    ///
+    /// At most [`queue`](crate::RedisStoreBuilder::queue) of these releases are under way. One more is dropped, and so is one
+    /// that Redis does not answer. Both are counted in [`releases_dropped`](crate::Stats::releases_dropped), and the hold ends
+    /// by itself.
+    fn release_detached(&self, id: &ReservationId, policies: &[Policy]) {
+        reservations::release_detached(self, id, policies);
+    }
+
     async fn renew(
         &self,
         id: &ReservationId,

@@ -212,8 +212,9 @@ impl RedisStore {
 
     /// When the caller of a decision that begins now gives up, by the stopwatch.
     pub(crate) fn deadline(&self) -> u64 {
+        let timeout = self.context().settings.timeout;
         // A replay can wait.
-        let timeout = if self.time.is_some() { Duration::from_secs(10) } else { self.context().settings.timeout };
+        let timeout = if self.time.is_some() { timeout.max(Duration::from_secs(10)) } else { timeout };
         stopwatch::micros().saturating_add(to_micros(timeout))
     }
 

@@ -8,7 +8,6 @@ use tidegate::{
 
 use super::{
     calls_by_slot,
-    id::open,
     requests::{Scope, change, decision_after},
 };
 use crate::{
@@ -102,31 +101,24 @@ async fn change_reservation(
     policies: &dyn PolicySource,
 ) -> Result<Settled, StoreError> {
     let policy = id.policy(policies)?;
-    let amounts = |parts| Err(ReservationError::Amounts { given: numbers.len(), parts }.into());
+    if numbers.is_empty() {
+        return Err(ReservationError::Amounts { given: 0, parts: 1 }.into());
+    }
+    // The number of requests of a reservation that is not open is not known, so any number of amounts is well-formed.
     if id.is_never_granted() {
-        return if numbers.len() == 1 { Ok(external_store::unknown_reservation(&policy)) } else { amounts(1) };
+        return Ok(external_store::unknown_reservation(&policy));
     }
-    let mut settled = None;
-    for secret in store.secrets(&policy).await? {
-        let found = change_at(store, kind, id, &open(&secret, id, &policy)?, numbers, policies).await?;
-        let Some(found) = found else { return amounts(1) };
-        let is_known = found.known;
-        settled.get_or_insert(found);
-        if is_known {
-            return Ok(found);
-        }
+    let settled = match store.open(id, &policy).await? {
+        Some(subject) => change_at(store, kind, id, &subject, numbers, policies).await?,
+        None => external_store::unknown_reservation(&policy),
+    };
+    if !settled.known {
+        count(&store.context().counters.unknown_commits);
     }
-    if let Some(secret) = store.other_secret(&policy).await
-        && let Some(found) = change_at(store, kind, id, &open(&secret, id, &policy)?, numbers, policies).await?
-        && found.known
-    {
-        return Ok(found);
-    }
-    count(&store.context().counters.unknown_commits);
-    Ok(settled.unwrap_or_else(|| external_store::unknown_reservation(&policy)))
+    Ok(settled)
 }
 
-/// Changes a reservation whose first request is of `subject`. `None` if there are several numbers but one request.
+/// Changes a reservation whose first request is of `subject`.
 async fn change_at(
     store: &RedisStore,
     kind: Change,
@@ -134,7 +126,7 @@ async fn change_at(
     subject: &Subject,
     numbers: &[u64],
     policies: &dyn PolicySource,
-) -> Result<Option<Settled>, StoreError> {
+) -> Result<Settled, StoreError> {
     let policy = id.policy(policies)?;
     let (scope, number) = match numbers {
         [number] => (Scope::Whole, *number),
@@ -143,17 +135,18 @@ async fn change_at(
     let request = store.request_of(subject, &policy, Cost::ONE, &change(scope, id.nonce(), number));
     let answer = store.ask_and_forget_denial(Action::Reservation(kind.step()), request).await?;
     match Reader::new(answer.bytes()).change(policy.limits().len())? {
-        ChangeReply::Done { known, key } => Ok(Some(Settled::new(decision_after(&key, &policy)?, known))),
+        ChangeReply::Done { known, key } => Ok(Settled::new(decision_after(&key, &policy)?, known)),
         ChangeReply::SpentTooMuch { units } => Err(ReservationError::SpentTooMuch { spent: number, units }.into()),
-        ChangeReply::Parts([]) => Ok(None),
-        ChangeReply::Parts(others) => change_parts(store, kind, others, numbers, policies).await.map(Some),
+        ChangeReply::Parts([]) => Err(ReservationError::Amounts { given: numbers.len(), parts: 1 }.into()),
+        ChangeReply::Parts(others) => change_parts(store, kind, id, others, numbers, policies).await,
     }
 }
 
-/// Changes all requests of a reservation, whose ids are `others`.
+/// Changes all requests of a reservation, whose ids are `others`. A request whose policy is gone ends by itself.
 async fn change_parts(
     store: &RedisStore,
     kind: Change,
+    head: &ReservationId,
     others: &[u8],
     numbers: &[u64],
     policies: &dyn PolicySource,
@@ -162,11 +155,11 @@ async fn change_parts(
     if numbers.len() != 1 && numbers.len() != ids.len() {
         return Err(ReservationError::Amounts { given: numbers.len(), parts: ids.len() }.into());
     }
-    let policies: Vec<_> = ids.iter().map(|id| id.policy(policies)).collect::<Result<_, _>>()?;
-    let secrets = store.secrets(&policies[0]).await?;
+    let policies: Vec<_> = ids.iter().map(|id| id.policy(policies).ok()).collect();
     // The same policy and key twice is one request of the summed cost.
     let mut distinct: Vec<(&ReservationId, &Policy, u64)> = Vec::new();
     for (i, (id, policy)) in ids.iter().zip(&policies).enumerate() {
+        let Some(policy) = policy else { continue };
         let number = if numbers.len() == 1 { numbers[0] } else { numbers[i] };
         match distinct.iter_mut().find(|(other, ..)| *other == id) {
             Some((.., sum)) if matches!(kind, Change::Commit) => *sum += number,
@@ -174,30 +167,23 @@ async fn change_parts(
             None => distinct.push((id, policy, number)),
         }
     }
-    let mut settled = None;
-    for secret in secrets {
-        let mut parts = Vec::new();
-        for (id, policy, number) in &distinct {
-            let payload = change(Scope::Part, id.nonce(), *number);
-            parts.push(Part {
-                policy,
-                request: store.request_of(&open(&secret, id, policy)?, policy, Cost::ONE, &payload),
-            });
+    let (mut parts, mut head_part) = (Vec::new(), 0);
+    for (id, policy, number) in distinct {
+        let subject = store.open(id, policy).await?.ok_or(Error::Garbled)?;
+        if id == head {
+            head_part = parts.len();
         }
-        let found = ask_parts(store, kind, &parts).await?;
-        settled = Some(found);
-        if found.known {
-            break;
-        }
+        let payload = change(Scope::Part, id.nonce(), number);
+        parts.push(Part { policy, request: store.request_of(&subject, policy, Cost::ONE, &payload) });
     }
-    settled.ok_or_else(|| Error::Garbled.into())
+    ask_parts(store, kind, &parts, head_part).await
 }
 
-/// Changes the requests of a reservation, one slot after the other. The first request, which has the ids of the others, is
-/// the last, so that the operation can be repeated if a slot does not answer.
-async fn ask_parts(store: &RedisStore, kind: Change, parts: &[Part<'_>]) -> Result<Settled, StoreError> {
+/// Changes the requests of a reservation, one slot after the other. The request of the id, whose record has the ids of the
+/// others, is in the last call, so that the operation can be repeated if a slot does not answer.
+async fn ask_parts(store: &RedisStore, kind: Change, parts: &[Part<'_>], head: usize) -> Result<Settled, StoreError> {
     let mut calls = calls_by_slot(parts.iter().map(|part| &part.request), store.context().is_cluster);
-    calls.reverse();
+    calls.sort_by_key(|call| call.contains(&head));
     let (mut decisions, mut known) = (vec![None; parts.len()], false);
     for call in calls {
         let requests: Vec<KeyRequest> = call.iter().map(|position| parts[*position].request.clone()).collect();

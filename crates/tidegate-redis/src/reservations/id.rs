@@ -1,13 +1,15 @@
 //! The ids of reservations: where a state is, sealed by a secret that all nodes of a Redis share.
 //!
-//! The place in an id is the hash of the subject, exclusive-or a pseudorandom mask of the secret, the nonce and the policy. So
-//! an id reveals nothing about the key to anybody without the secret, and with another nonce or policy it refers to no state.
+//! The place in an id is the hash of the subject, exclusive-or a pseudorandom mask of the secret, the nonce and the policy,
+//! and an HMAC of all of these. So an id reveals nothing about the key to anybody without the secret, and an id that was
+//! changed, or that was sealed by another secret, refers to no state.
 //! The secret is a key of its own in Redis, created when the first reservation is made. If Redis loses it, the ids of earlier
 //! reservations are unknown to nodes that have not read it yet, and these reservations end by themselves.
 
+use hmac::{Hmac, Mac};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use tidegate::{Cost, Policy, ReservationError, ReservationId, external_store::policy_identity};
+use tidegate::{Cost, Policy, ReservationError, ReservationId, StoreError, external_store::policy_identity};
 
 use crate::{
     error::Error,
@@ -22,6 +24,9 @@ use crate::{
 const CHECK_AFTER: u64 = 10_000_000;
 /// The least time between two reads that unknown ids cause.
 const CHECK_UNKNOWN_AFTER: u64 = 1_000_000;
+
+/// The number of bytes of the tag in a place.
+const TAG: usize = 16;
 
 pub(crate) type Secret = [u8; SECRET_SIZE];
 
@@ -75,13 +80,30 @@ pub(crate) fn seal(
     policy: &Policy,
     nonce: [u8; 16],
 ) -> Result<ReservationId, ReservationError> {
-    ReservationId::new(policy, nonce, &masked(secret, *subject, policy, nonce))
+    let place = masked(secret, *subject, policy, nonce);
+    let tag = authenticator(secret, &place, policy, nonce).finalize().into_bytes();
+    ReservationId::new(policy, nonce, &[&place, &tag[..TAG]].concat())
 }
 
-/// The subject of an id, if the id was sealed by this secret.
-pub(crate) fn open(secret: &Secret, id: &ReservationId, policy: &Policy) -> Result<Subject, ReservationError> {
-    let place = id.place().try_into().map_err(|_| ReservationError::Foreign)?;
-    Ok(masked(secret, place, policy, id.nonce()))
+/// The subject of an id; `None` if the id was not sealed by this secret for this policy.
+pub(crate) fn open(secret: &Secret, id: &ReservationId, policy: &Policy) -> Result<Option<Subject>, ReservationError> {
+    let (place, tag) = id.place().split_first_chunk().ok_or(ReservationError::Foreign)?;
+    if tag.len() != TAG {
+        return Err(ReservationError::Foreign);
+    }
+    // It compares in constant time.
+    let is_sealed = authenticator(secret, place, policy, id.nonce()).verify_truncated_left(tag).is_ok();
+    Ok(is_sealed.then(|| masked(secret, *place, policy, id.nonce())))
+}
+
+fn authenticator(secret: &Secret, place: &Subject, policy: &Policy, nonce: [u8; 16]) -> Hmac<Sha256> {
+    let mut key = [0; 64];
+    key[..SECRET_SIZE].copy_from_slice(secret);
+    let mut authenticator = <Hmac<Sha256> as Mac>::new(&key.into());
+    authenticator.update(&nonce);
+    authenticator.update(place);
+    authenticator.update(policy_identity(policy).as_ref());
+    authenticator
 }
 
 fn masked(secret: &Secret, mut place: Subject, policy: &Policy, nonce: [u8; 16]) -> Subject {
@@ -108,18 +130,30 @@ impl RedisStore {
     }
 
     /// The secrets by which an id may have been sealed, the newest first.
-    pub(crate) async fn secrets(&self, policy: &Policy) -> Result<Vec<Secret>, Error> {
+    async fn secrets(&self, policy: &Policy) -> Result<Vec<Secret>, Error> {
         let known = self.inner.secrets.all();
         if known.is_empty() { Ok(vec![self.read_secret(policy, CHECK_AFTER).await?]) } else { Ok(known) }
     }
 
-    /// Reads the secret again, because an id was unknown. Returns it if it is another one than before.
-    pub(crate) async fn other_secret(&self, policy: &Policy) -> Option<Secret> {
+    /// Reads the secret again, because no known secret has sealed an id. Returns it if it is another one than before.
+    async fn other_secret(&self, policy: &Policy) -> Result<Option<Secret>, Error> {
         let before = self.inner.secrets.newest(u64::MAX);
         if self.inner.secrets.newest(CHECK_UNKNOWN_AFTER).is_some() {
-            return None;
+            return Ok(None);
         }
-        self.read_secret(policy, CHECK_UNKNOWN_AFTER).await.ok().filter(|secret| Some(*secret) != before)
+        let secret = self.read_secret(policy, CHECK_UNKNOWN_AFTER).await?;
+        Ok(Some(secret).filter(|secret| Some(*secret) != before))
+    }
+
+    /// The subject of an id; `None` if the id was not sealed by a secret of this Redis.
+    pub(crate) async fn open(&self, id: &ReservationId, policy: &Policy) -> Result<Option<Subject>, StoreError> {
+        for secret in self.secrets(policy).await? {
+            if let Some(subject) = open(&secret, id, policy)? {
+                return Ok(Some(subject));
+            }
+        }
+        let Some(secret) = self.other_secret(policy).await? else { return Ok(None) };
+        Ok(open(&secret, id, policy)?)
     }
 
     /// Reads the secret from Redis, unless another caller has just done so: at most `age` microseconds ago.
@@ -150,11 +184,21 @@ mod tests {
         let (policy, other) = (policy("a"), policy("b"));
         let subject = KeyNames::subject(&Key::new("alice").expect("a key"));
         let id = seal(&[1; 32], &subject, &policy, [7; 16]).expect("an id");
-        assert_eq!(open(&[1; 32], &id, &policy), Ok(subject));
-        assert_ne!(open(&[2; 32], &id, &policy), Ok(subject), "another secret");
-        assert_ne!(open(&[1; 32], &id, &other), Ok(subject), "another policy");
-        let renumbered = ReservationId::new(&policy, [8; 16], id.place()).expect("an id");
-        assert_ne!(open(&[1; 32], &renumbered, &policy), Ok(subject), "another nonce");
+        assert_eq!(open(&[1; 32], &id, &policy), Ok(Some(subject)));
+        assert_eq!(open(&[2; 32], &id, &policy), Ok(None), "another secret");
+        assert_eq!(open(&[1; 32], &id, &other), Ok(None), "another policy");
+        for byte in 0..16 {
+            let mut nonce = [7; 16];
+            nonce[byte] ^= 1;
+            let renumbered = ReservationId::new(&policy, nonce, id.place()).expect("an id");
+            assert_eq!(open(&[1; 32], &renumbered, &policy), Ok(None), "byte {byte} of the nonce is another one");
+        }
+        for byte in 0..id.place().len() {
+            let mut place = id.place().to_vec();
+            place[byte] ^= 1;
+            let moved = ReservationId::new(&policy, [7; 16], &place).expect("an id");
+            assert_eq!(open(&[1; 32], &moved, &policy), Ok(None), "byte {byte} of the place is another one");
+        }
         assert!(id.place().iter().zip(subject).any(|(sealed, byte)| *sealed != byte), "the subject is not visible");
         let of_memory = ReservationId::new(&policy, [7; 16], &[0; 16]).expect("an id");
         assert_eq!(open(&[1; 32], &of_memory, &policy), Err(ReservationError::Foreign));

@@ -38,15 +38,20 @@ pub(crate) async fn reserve_all(
     };
     let ids: Vec<ReservationId> = part_of.iter().map(id).collect::<Result<_, _>>()?;
     let others = if spends.len() > 1 { ReservationId::join(&ids) } else { Vec::new() };
-    let request = |(i, spend): (usize, &Spend<'_>)| {
-        let others = if i == 0 { others.as_slice() } else { &[] };
-        store.request_of(&subjects[i], spend.policy, spend.cost, &reserve(spend.policy, hold, ttls[i], nonce, others))
+    let request = |i: usize, others: &[u8]| {
+        let Spend { policy, cost, .. } = distinct[i];
+        store.request_of(&subjects[i], policy, cost, &reserve(policy, hold, ttls[i], nonce, others))
     };
-    let requests: Vec<KeyRequest> = distinct.iter().enumerate().map(request).collect();
+    let mut requests: Vec<KeyRequest> = (0..distinct.len()).map(|i| request(i, &[])).collect();
+    // In each slot, the script stores the ids of all requests with the first one that it records.
+    for call in calls_by_slot(requests.iter(), store.context().is_cluster) {
+        requests[call[0]] = request(call[0], &others);
+    }
     let joint = JointReserve { store, spends: &distinct, requests: &requests, nonce, hold };
-    let decided = joint.decide(secret.err()).await?;
+    let (decided, recorded) = joint.decide(secret.as_ref().err().cloned()).await?;
+    let head = id(&recorded.unwrap_or(0))?;
     let decisions = external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
-    let id = decisions.overall.is_allowed().then(|| ids[0].clone());
+    let id = decisions.overall.is_allowed().then_some(head);
     Ok(ReservedAll::new(decisions, id))
 }
 
@@ -61,8 +66,8 @@ struct JointReserve<'a> {
 
 impl JointReserve<'_> {
     /// Reserves in each slot at once, unless a reason prevents that. If one slot denies, the holds of the others are
-    /// released.
-    async fn decide(&self, prevented: Option<Error>) -> Result<Vec<Decision>, StoreError> {
+    /// released. Also returns the position of the first request that was recorded.
+    async fn decide(&self, prevented: Option<Error>) -> Result<(Vec<Decision>, Option<usize>), StoreError> {
         let store = self.store;
         // One request that is known to be limited denies the reservation.
         let is_limited = || self.spends.iter().any(|spend| store.is_known_to_be_limited(spend));
@@ -82,8 +87,11 @@ impl JointReserve<'_> {
         if denied {
             self.give_back(&mut parts).await;
         }
+        let is_recorded =
+            |part: &Result<Decision, Error>| part.as_ref().is_ok_and(|decision| decision.charged_at().is_some());
+        let recorded = parts.iter().position(is_recorded);
         if store.time.is_some() {
-            return Ok(parts.into_iter().collect::<Result<_, Error>>()?);
+            return Ok((parts.into_iter().collect::<Result<_, Error>>()?, recorded));
         }
         let finish = |(part, spend): (Result<Decision, Error>, &Spend<'_>)| match part {
             Ok(decision) => Ok(decision),
@@ -92,7 +100,7 @@ impl JointReserve<'_> {
                 None => store.inner.fallback.decide_part(&error, spend, self.hold, denied),
             },
         };
-        Ok(parts.into_iter().zip(self.spends).map(finish).collect::<Result<_, _>>()?)
+        Ok((parts.into_iter().zip(self.spends).map(finish).collect::<Result<_, _>>()?, recorded))
     }
 
     async fn ask_slot(&self, call: &[usize]) -> Result<Vec<Decision>, Error> {

@@ -19,13 +19,14 @@ use tidegate::{
     Cost, Decision, Hold, Key, Lease, Leased, Op, Policy, ReservationError, ReservationId, Reserved, Spend, StoreError,
     external_store,
 };
+use tokio::sync::OwnedSemaphorePermit;
 
 pub(crate) use self::{
     changes::{commit, renew, settle},
     joint::reserve_all,
 };
 use self::{
-    id::{nonce, open, seal},
+    id::{nonce, seal},
     requests::{decision_after, decision_of_reserve, lease, reserve},
 };
 use crate::{
@@ -33,32 +34,44 @@ use crate::{
     key_name::{KeyNames, Subject},
     pending_request::GroupReply,
     reply::{LeaseReply, Reader},
-    stats::count,
+    stats::{Counters, count},
     stopwatch,
     store::RedisStore,
     wire::{Action, KeyRequest, NewKeys, ReservationStep},
 };
 
-impl RedisStore {
-    /// Sends the release of a hold without waiting for its answer, for a guard that is dropped.
-    ///
-    /// At most [`queue`](crate::RedisStoreBuilder::queue) of these releases are under way. One more is dropped, and so is one
-    /// that Redis does not answer; both are counted in [`releases_dropped`](crate::Stats::releases_dropped). The hold then
-    /// ends by itself.
-    pub fn release_detached(&self, id: &ReservationId, policy: &Policy) {
-        let counters = Arc::clone(&self.context().counters);
-        let Ok(permit) = Arc::clone(&self.inner.releases).try_acquire_owned() else {
-            return count(&counters.releases_dropped);
-        };
-        let (store, id, policy) = (self.clone(), id.clone(), policy.clone());
-        self.inner.runtime.spawn(async move {
-            if commit(&store, &id, &[0], &policy).await.is_err() {
-                count(&counters.releases_dropped);
-            }
-            drop(permit);
-        });
-    }
+/// A release that no caller waits for. It is counted as dropped unless it is answered.
+struct DetachedRelease {
+    counters: Arc<Counters>,
+    answered: bool,
+    _permit: OwnedSemaphorePermit,
+}
 
+impl Drop for DetachedRelease {
+    fn drop(&mut self) {
+        if !self.answered {
+            count(&self.counters.releases_dropped);
+        }
+    }
+}
+
+/// Sends the release of a hold in the background: see [`Store::release_detached`](tidegate::Store::release_detached).
+pub(crate) fn release_detached(store: &RedisStore, id: &ReservationId, policies: &[Policy]) {
+    let counters = Arc::clone(&store.context().counters);
+    let Ok(permit) = Arc::clone(&store.inner.releases).try_acquire_owned() else {
+        return count(&counters.releases_dropped);
+    };
+    let release = DetachedRelease { counters, answered: false, _permit: permit };
+    let (store, id, policies) = (store.clone(), id.clone(), policies.to_vec());
+    // The caller may be outside a runtime. If the runtime of the store has ended, the task is dropped.
+    store.inner.runtime.clone().spawn(async move {
+        // All of it, not only its field, is moved into the task.
+        let mut release = release;
+        release.answered = commit(&store, &id, &[0], &policies).await.is_ok();
+    });
+}
+
+impl RedisStore {
     fn request_of(&self, subject: &Subject, policy: &Policy, cost: Cost, payload: &[u8]) -> KeyRequest {
         KeyRequest::new(self.names().name_of(policy, subject), policy, cost, None).with_payload(payload)
     }
@@ -154,16 +167,11 @@ pub(crate) async fn lease_units(
         None => None,
         Some((earlier, spent)) => {
             external_store::check_amount(*spent)?;
-            let mut is_of_key = false;
-            for secret in store.secrets(policy).await? {
-                is_of_key |= open(&secret, earlier, policy)? == subject;
-            }
-            if !is_of_key {
-                return Err(ReservationError::OtherKey.into());
-            }
-            Some((earlier.nonce(), *spent))
+            earlier_lease(store, policy, &subject, earlier).await?.map(|nonce| (nonce, *spent))
         }
     };
+    // A lease that the store can't find is not open.
+    let not_found = (asked.settle.is_some() && earlier.is_none()).then_some(false);
     let request = store.request_of(&subject, policy, asked.least, &lease(policy, asked, ttl, nonce, earlier));
     let new_keys = store.new_keys_for(policy);
     let answer = store.ask_for_grant(ReservationStep::Lease, vec![request], new_keys, store.deadline()).await?;
@@ -173,13 +181,33 @@ pub(crate) async fn lease_units(
             Err(ReservationError::SpentTooMuch { spent, units }.into())
         }
         LeaseReply::Decided { settled, granted: 0, grant } => {
-            Ok(Leased::new(decision_of_reserve(&grant, policy, asked.least)?, None, 0, settled))
+            Ok(Leased::new(decision_of_reserve(&grant, policy, asked.least)?, None, 0, settled.or(not_found)))
         }
         LeaseReply::Decided { settled, granted, grant } => {
             count(&store.context().counters.grants);
             let id = seal(&secret, &subject, policy, nonce)?;
-            Ok(Leased::new(decision_after(&grant.key, policy)?, Some(id), granted, settled))
+            Ok(Leased::new(decision_after(&grant.key, policy)?, Some(id), granted, settled.or(not_found)))
         }
+    }
+}
+
+/// The number of an earlier lease of a key. `None` if it was granted by no store of this Redis, or was sealed by a secret
+/// that Redis has lost.
+async fn earlier_lease(
+    store: &RedisStore,
+    policy: &Policy,
+    subject: &Subject,
+    earlier: &ReservationId,
+) -> Result<Option<[u8; 16]>, StoreError> {
+    if earlier.is_never_granted() {
+        return Ok(None);
+    }
+    match store.open(earlier, policy).await {
+        Ok(Some(found)) if found == *subject => Ok(Some(earlier.nonce())),
+        Ok(Some(_)) => Err(ReservationError::OtherKey.into()),
+        Ok(None) if earlier.policy_name() != policy.name() => Err(ReservationError::OtherKey.into()),
+        Ok(None) | Err(StoreError::Reservation(ReservationError::Foreign)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -3,7 +3,7 @@
 -- KEYS   the keys of the parts of one group; a lease has one part
 -- ARGV   after the bytes of a policy:
 --          reserve        kind (1): 0 released at its end, 1 spent; ttl (7), nonce (16), maximum number of open reservations
---                         (4); what the store needs to find the other requests
+--                         (4); in the first part, what the store needs to find the other requests
 --          commit         1 for the whole reservation, 2 to only show its other requests, or 0 for this request (1); nonce (16),
 --                         actual units (7)
 --          renew          the same (1), nonce (16), ttl (7)
@@ -57,11 +57,14 @@ local function reserve(out, parts)
     limit_reservations(part)
     if not part.fits and not part.policy.shadow then admitted = false end
   end
+  -- The first part that is recorded gets them.
+  local others = slice(parts[1].blob, parts[1].after_grant)
   for _, part in ipairs(parts) do
     local charged = not part.exempt and admitted and part.fits
     if charged then
       spend(part, part.cost)
-      grant_units(part, part.cost, slice(part.blob, part.after_grant))
+      grant_units(part, part.cost, others)
+      others = ''
     end
     part.writes = part.state and (charged or (part.state_changed and not part.exempt))
     add_reply(out, part, charged and 1 or 0, not charged and not part.fits)
@@ -127,10 +130,10 @@ end
 local function change(part, op)
   local whole, nonce, number = unpack('>Bc16I7', part.blob, part.policy.size + 1)
   local open, layout = part.state and part.state.reservations, part.in_force.layout
-  if not open then return false, nil, whole == 2 and '' end
+  if not open then return false end
   if op ~= COMMIT and op ~= RENEW then return settle_lease(part, nonce, number) end
   local record = reservations().find(open, nonce, false)
-  if not record then return false, nil, whole == 2 and '' end
+  if not record then return false end
   if whole > 0 then
     local others = reservations().others(open, record)
     if others or whole == 2 then return true, nil, others or '' end

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate::{
-    Algorithm, Buckets, Cost, Hold, Key, Policy, Reason, ReservationId, Reserved, Settled, Store as _, Timestamp,
+    Algorithm, Buckets, Cost, Hold, Key, Lease, Limiter, Policy, Reason, ReservationError, ReservationId, Reserved,
+    Settled, Store as _, StoreError, Timestamp,
 };
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
+/// A busy machine must not count as an outage.
+const TIMEOUT: Duration = Duration::from_secs(300);
 const START: u64 = 1_700_000_000_000_000;
 const ALGORITHMS: [Algorithm; 4] =
     [Algorithm::SlidingLog, Algorithm::SlidingCounter, Algorithm::FixedWindow, Algorithm::Gcra(None)];
@@ -34,7 +37,7 @@ fn at(store: &RedisStore, micros: u64) -> RedisStore {
 }
 
 async fn store_of(server: &Server) -> RedisStore {
-    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(60)).connect().expect("a store");
+    let store = RedisStore::builder(&server.url()).timeout(TIMEOUT).connect().expect("a store");
     store.ready().await;
     store
 }
@@ -170,6 +173,31 @@ async fn ids_cannot_be_guessed_or_used_for_another_key() {
 }
 
 #[tokio::test]
+async fn a_lease_is_granted_whatever_unknown_id_it_settles() {
+    let (server, elsewhere) = (Server::start(), Server::start());
+    let store = store_of(&server).await;
+    let (policy, alice, bob) = (policy("hot", &["1000/1h"]), key("alice"), key("bob"));
+    let lease = Lease::new(cost(10), Duration::from_secs(10));
+    let other_redis = store_of(&elsewhere).await.lease(&policy, &alice, &lease).await.expect("redis answers");
+    let in_memory = Limiter::default().reserve(&policy, &alice, cost(1), Hold::new(Duration::from_secs(1)));
+    for unknown in [
+        ReservationId::never_granted(&policy, [7; 16]),
+        other_redis.id.expect("it fits"),
+        in_memory.expect("well-formed").id.expect("it fits"),
+    ] {
+        let mut lease = lease.clone();
+        lease.settle = Some((unknown, 3));
+        let leased = store.lease(&policy, &alice, &lease).await.expect("redis answers");
+        assert_eq!((leased.settled, leased.granted), (Some(false), 10));
+    }
+    let of_bob = store.lease(&policy, &bob, &lease).await.expect("redis answers");
+    let mut wrong = lease.clone();
+    wrong.settle = Some((of_bob.id.expect("it fits"), 3));
+    let error = store.lease(&policy, &alice, &wrong).await.expect_err("a lease of another key");
+    assert_eq!(error, StoreError::Reservation(ReservationError::OtherKey));
+}
+
+#[tokio::test]
 async fn fifty_calls_at_once_spend_at_most_the_hundred_tokens() {
     let server = Server::start();
     let (one, two) = (store_of(&server).await, store_of(&server).await);
@@ -230,7 +258,7 @@ async fn checks_and_charges_under_an_in_flight_limit_are_refused() {
 #[tokio::test]
 async fn a_log_of_several_pages_takes_back_the_units_of_many_holds() {
     let server = Server::start();
-    let store = RedisStore::builder(&server.url()).page(8).timeout(Duration::from_secs(60)).connect().expect("a store");
+    let store = RedisStore::builder(&server.url()).page(8).timeout(TIMEOUT).connect().expect("a store");
     store.ready().await;
     let (policy, key) = (policy("pages", &["10000/1h", "10000/1d"]), key("alice"));
     // Holds of 1 to 5 units among checks of one unit, several at the same time.

@@ -19,7 +19,7 @@ use crate::{
 /// The maximum length of an id.
 const MAX_LENGTH: usize = 200;
 /// The maximum number of bytes of a place.
-const MAX_PLACE: usize = 20;
+const MAX_PLACE: usize = 36;
 const NONCE: usize = 16;
 /// It is not part of any id.
 const SEPARATOR: &str = " ";
@@ -88,7 +88,7 @@ impl<P: PolicySource + ?Sized> PolicySource for &P {
 
 impl ReservationId {
     /// The id of a reservation under `policy`: for authors of stores. `nonce` is random, and `place` is where the store
-    /// finds the state, sealed: at most 20 bytes.
+    /// finds the state, sealed: at most 36 bytes.
     ///
     /// # Errors
     /// If the place is too long.
@@ -303,7 +303,7 @@ mod tests {
         let good = id(&Policy::new("api", ["5/1s".parse().expect("a limit")]).expect("a policy")).to_string();
         let long = format!("n{}", "x".repeat(MAX_LENGTH));
         for text in
-            ["", "n", ".", "api", &good[1..], &good[..good.len() - 30], &format!("{good}AAAA"), &long, "uAAAA.AAAA"]
+            ["", "n", ".", "api", &good[1..], &good[..good.len() - 50], &format!("{good}AAAA"), &long, "uAAAA.AAAA"]
         {
             assert_eq!(text.parse::<ReservationId>(), Err(ReservationError::Id), "{text}");
         }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate::{Hold, OnStoreFailure, Reason, Share, Store as _};
+use tidegate::{Hold, HoldGuard, OnStoreFailure, Reason, Share, Spend, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Reply, Server, Wire};
 
@@ -139,27 +139,45 @@ async fn the_failure_choice_decides_on_a_reserve_while_redis_is_away() {
     // A dropped guard can't release a hold of Redis now: it is counted, and the hold ends by itself.
     server.restart();
     store.ready().await;
-    let held = reserve(&store, &policy, &key("carol"), 4, MINUTE).await.id.expect("it fits");
+    let held = reserve(&store_of(&server).await, &policy, &key("carol"), 4, MINUTE).await.id.expect("it fits");
     server.stop();
     while store.breakers().iter().any(|(_, state)| *state == tidegate_redis::BreakerState::Closed) {
         let _ = store.peek(&policy, &alice, cost(1)).await.expect("a decision");
     }
-    store.release_detached(&held, &policy);
+    store.release_detached(&held, std::slice::from_ref(&policy));
     while store.stats().releases_dropped == 0 {
         tokio::task::yield_now().await;
     }
 }
 
-#[tokio::test]
-async fn a_dropped_guard_releases_its_hold_without_waiting() {
+#[test]
+fn a_dropped_guard_releases_its_hold_even_outside_a_runtime() {
     let server = Server::start();
-    let store = store_of(&server).await;
-    let (policy, alice) = (policy("jobs", &["4/inflight"]), key("alice"));
-    let id = reserve(&store, &policy, &alice, 4, MINUTE).await.id.expect("it fits");
-    store.release_detached(&id, &policy);
-    while used(&store, &policy, &alice).await > 0 {
-        tokio::task::yield_now().await;
-    }
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let store = runtime.block_on(store_of(&server));
+    let (jobs, tokens) = (policy("jobs", &["4/inflight"]), policy("tokens", &["100/1h", "50/inflight"]));
+    let (alice, bob) = (key("alice"), key("bob"));
+    let hold = Hold::new(MINUTE);
+    let one = runtime.block_on(HoldGuard::reserve(store.clone(), &jobs, &alice, cost(4), hold));
+    let spends = [
+        Spend { policy: &tokens, key: &alice, cost: cost(7) },
+        Spend { policy: &jobs, key: &bob, cost: cost(3) },
+        Spend { policy: &tokens, key: &bob, cost: cost(9) },
+    ];
+    let several = runtime.block_on(HoldGuard::reserve_all(store.clone(), &spends, hold));
+    let (one, several) = (one.expect("redis answers").guard, several.expect("redis answers").guard);
+    let in_use = || {
+        let used = async |policy, key| used(&store, policy, key).await;
+        runtime.block_on(async {
+            [used(&jobs, &alice).await, used(&tokens, &alice).await, used(&jobs, &bob).await, used(&tokens, &bob).await]
+        })
+    };
+    assert_eq!(in_use(), [4, 7, 3, 9]);
+    drop(one.expect("it fits"));
+    while in_use() != [0, 7, 3, 9] {}
+    drop(several.expect("it fits"));
+    while in_use() != [0; 4] {}
     assert_eq!(store.stats().releases_dropped, 0);
 }
 
@@ -214,10 +232,8 @@ async fn open_holds_have_a_decided_outcome_on_a_server_that_became_a_replica() {
     assert_eq!((denied.decision.reason(), denied.id), (Reason::StoreUnavailable, None));
     store.commit(&id, &[1], &policy).await.expect_err("a replica does not write");
     wire.command(["REPLICAOF", "NO", "ONE"]).expect_ok();
-    let settled = loop {
-        if let Ok(settled) = store.commit(&id, &[1], &policy).await {
-            break settled;
-        }
-    };
+    // The store connects to it again. The commit has time: it must not run after its caller has given up.
+    while store.inspect(&policy, &alice).await.is_err() {}
+    let settled = commit(&store_of(&server).await, &id, 1, &policy).await;
     assert_eq!((settled.known, settled.decision.used()), (true, 1));
 }

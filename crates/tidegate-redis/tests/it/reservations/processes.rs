@@ -14,7 +14,7 @@ use tidegate::{Cost, Hold, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, Wire};
 
-use super::{key, policy};
+use super::{TIMEOUT, key, policy};
 
 const LIMIT: i64 = 4;
 const TASKS: usize = 4;
@@ -42,7 +42,7 @@ fn worker() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let store = RedisStore::builder(&url).timeout(Duration::from_secs(10)).connect().expect("a store");
+        let store = RedisStore::builder(&url).timeout(TIMEOUT).connect().expect("a store");
         store.ready().await;
         let task = |number: usize| {
             let (store, stopped, port) = (store.clone(), Arc::clone(&stopped), port.clone());

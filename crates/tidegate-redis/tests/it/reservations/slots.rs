@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate::{Hold, Key, Policy, Reason, ReservationError, Spend, Store as _, StoreError};
+use tidegate::{
+    Hold, Key, Mode, Override, Policy, Reason, ReservationError, ReservationId, Spend, Store as _, StoreError,
+};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Cluster, Server};
 
-use super::{cost, key, policy, store_of, used};
+use super::{TIMEOUT, cost, key, policy, store_of, used};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -64,9 +66,76 @@ async fn reserve_and_settle_as_one(store: &RedisStore) {
     expected[3] += 13;
     assert_eq!(all_used(store, &wide, &users).await, expected);
     assert_eq!(used(store, &narrow, &tenant).await, 3, "one more than was held");
-    let again = store.commit(&id, &[0], &policies).await.expect("redis answers");
-    assert!(!again.known);
+    for late in [&[0][..], &actual] {
+        let again = store.commit(&id, late, &policies).await.expect("redis answers");
+        assert!(!again.known, "{late:?}");
+    }
     assert_eq!(all_used(store, &wide, &users).await, expected);
+}
+
+#[tokio::test]
+async fn a_late_commit_with_several_amounts_is_not_known() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let (policy, alice, bob) = (policy("api", &["10/1h"]), key("alice"), key("bob"));
+    let spends = [&alice, &bob].map(|key| Spend { policy: &policy, key, cost: cost(4) });
+    let held = store.reserve_all(&spends, Hold::new(MINUTE)).await.expect("well-formed");
+    let id = held.id.expect("it fits");
+    assert!(store.commit(&id, &[1, 2], &policy).await.expect("redis answers").known);
+    let late = store.commit(&id, &[3, 4], &policy).await.expect("redis answers");
+    assert!(!late.known);
+    assert_eq!([used(&store, &policy, &alice).await, used(&store, &policy, &bob).await], [1, 2]);
+    let never = ReservationId::never_granted(&policy, [7; 16]);
+    assert!(!store.commit(&never, &[1, 2, 3], &policy).await.expect("redis answers").known);
+    // The number of requests of an open hold is known.
+    let one =
+        store.reserve(&policy, &alice, cost(4), Hold::new(MINUTE)).await.expect("well-formed").id.expect("it fits");
+    let wrong = store.commit(&one, &[1, 2], &policy).await.expect_err("malformed");
+    assert_eq!(wrong, StoreError::Reservation(ReservationError::Amounts { given: 2, parts: 1 }));
+}
+
+#[tokio::test]
+async fn the_id_finds_all_requests_if_the_first_one_is_not_recorded() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let (shadow, exempt) = (policy("shadow", &["1/1h"]).with_mode(Mode::Shadow), policy("exempt", &["10/1h"]));
+    let (real, alice, bob) = (policy("real", &["10/1h"]), key("alice"), key("bob"));
+    store.set_override(&exempt, &alice, Override::exempt()).await.expect("redis answers");
+    for first in [&shadow, &exempt] {
+        let spends = [(first, &alice), (&real, &alice), (&real, &bob)];
+        let spends = spends.map(|(policy, key)| Spend { policy, key, cost: cost(5) });
+        let held = store.reserve_all(&spends, Hold::new(MINUTE)).await.expect("well-formed");
+        let id = held.id.expect("it fits");
+        let in_use = async || [used(&store, &real, &alice).await, used(&store, &real, &bob).await];
+        assert_eq!(in_use().await, [5, 5]);
+        let policies = vec![first.clone(), real.clone()];
+        assert!(store.renew(&id, 2 * MINUTE, &policies).await.expect("redis answers").known);
+        assert!(store.commit(&id, &[7, 1, 2], &policies).await.expect("redis answers").known);
+        assert_eq!(in_use().await, [1, 2]);
+        assert_eq!(used(&store, first, &alice).await, 0, "it was never recorded");
+        for key in [&alice, &bob] {
+            store.reset(&real, key).await.expect("redis answers");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_is_gone_does_not_keep_the_other_requests_open() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let (stays, gone, alice) = (policy("stays", &["10/1h"]), policy("gone", &["10/1h"]), key("alice"));
+    let (last, bob) = (policy("last", &["10/1h"]), key("bob"));
+    let spends = [(&stays, &alice), (&gone, &alice), (&last, &bob)];
+    let spends = spends.map(|(policy, key)| Spend { policy, key, cost: cost(5) });
+    let held = store.reserve_all(&spends, Hold::new(MINUTE)).await.expect("well-formed");
+    let policies = vec![stays.clone(), last.clone()];
+    let settled = store.commit(&held.id.expect("it fits"), &[1, 2, 3], &policies).await.expect("redis answers");
+    assert!(settled.known);
+    let mut in_use = Vec::new();
+    for Spend { policy, key, .. } in spends {
+        in_use.push(used(&store, policy, key).await);
+    }
+    assert_eq!(in_use, [1, 5, 3]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +147,7 @@ async fn several_requests_on_one_server_are_reserved_and_settled_as_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_requests_in_several_slots_are_reserved_and_settled_as_one() {
     let cluster = Cluster::start(3, 0);
-    let store = RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    let store = RedisStore::builder(&cluster.url()).timeout(TIMEOUT).connect().expect("a store");
     store.ready().await;
     let wide = policy("wide", &["1000/1h"]);
     let slots = users().into_iter().map(|user| cluster.key_slot(store.key_name(&wide, &user)));
