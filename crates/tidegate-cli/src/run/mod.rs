@@ -22,7 +22,7 @@ use crate::{
     arguments::{Format, RunArguments},
     client,
     outcome::Outcome,
-    output::print_error,
+    output::{print_error, print_error_line},
     times,
 };
 
@@ -85,12 +85,6 @@ fn report(denied: &hold::Denial, format: Format) {
             print_error(format_args!("{}{hint}", client::decision_text(&denied.body).trim_end()));
         }
     }
-}
-
-fn print_error_line(text: &str) {
-    use std::io::Write as _;
-    // As for other messages, the exit code shows the result if this can't be written.
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Starts the command. If it can't be started, returns the exit code that shells use.

@@ -135,6 +135,28 @@ fn a_hold_is_reserved_renewed_and_committed_by_its_id() {
 }
 
 #[test]
+fn a_script_gets_the_id_alone_and_the_exit_code_of_a_denial() {
+    let service = Service::start("hold-id");
+    let reserve = |more: &[&str]| {
+        let options = ["reserve", "a", "--policy", "jobs", "--ttl", "1m", "--id", "--server", &service.0.http];
+        let output = run(&[&options[..], more].concat());
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, id, decision) = reserve(&[]);
+    assert_eq!((code, decision.as_str()), (Some(0), "tidegate: allowed: 1 in use under 1/inflight, 0 remaining\n"));
+    let (code, nothing, decision) = reserve(&[]);
+    assert_eq!((code, nothing.as_str()), (Some(1), ""), "{decision}");
+    assert!(decision.starts_with("tidegate: limited: 1 in use under 1/inflight, 0 remaining, fits in "), "{decision}");
+    let (code, nothing, decision) = reserve(&["--format", "json"]);
+    let body: Value = serde_json::from_str(&decision).expect("JSON");
+    assert_eq!((code, nothing.as_str(), &body["reason"]), (Some(1), "", &Value::from("limited")));
+    let (code, nothing, error) = reserve(&["--cost", "0"]);
+    assert!((code, nothing.as_str()) == (Some(2), "") && error.contains("1000000000000"), "{error}");
+    assert_eq!(service.call(&["release", id.trim_end()]).0, Some(0));
+}
+
+#[test]
 fn run_exits_with_the_code_of_its_command_and_releases_the_hold() {
     let service = Service::start("run-codes");
     let run = |command: &[&str]| service.spawn(&[], command).finish();
@@ -205,7 +227,9 @@ fn signals_are_passed_on_and_the_command_decides_what_they_mean() {
     let mut running = service.spawn(&[], &["cat"]);
     running.echo();
     running.signal("TERM");
+    let stdin = running.child.stdin.take();
     assert_eq!(running.finish().0, Some(128 + 15), "a signal that ends the command");
+    drop(stdin);
     assert_eq!(service.used(), [0, 0]);
 }
 
