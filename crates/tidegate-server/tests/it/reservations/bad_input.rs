@@ -259,7 +259,7 @@ fn an_id_of_a_policy_that_has_changed_still_works_and_one_of_a_removed_policy_is
 #[test]
 fn an_override_counts_open_holds_only_if_the_policy_does() {
     let (service, _) = service_with_clock();
-    let other = |policy: &str, limit: &str| json!({ "policy": policy, "key": "k", "kind": "limits", "limits": [limit], "for_good": true });
+    let other = |policy: &str, limit: &str| json!({ "policy": policy, "key": "k", "kind": "limits", "limits": [limit], "permanent": true });
     refused(&service, "/v1/override", &other("tokens", "1/inflight"), 400, "limits", "use limits with a window");
     assert_eq!(post(service.http, "/v1/override", &other("jobs", "1/inflight")).status, 200);
     let reserve = json!({ "policy": "jobs", "key": "k", "ttl_ms": 1_000 });
