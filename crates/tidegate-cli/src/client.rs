@@ -61,22 +61,22 @@ pub(crate) fn with_query<'a>(path: &str, query: impl IntoIterator<Item = (&'a st
 }
 
 pub(crate) fn decide(operation: Operation, arguments: &CheckArguments, format: Format) -> anyhow::Result<Outcome> {
-    decide_with(operation, arguments, json!({}), format)
+    let request = decision_request(operation, arguments, json!({}))?;
+    send(&request, &arguments.subject.target, format, |body| text(operation, body))
 }
 
-/// Decides, with further fields of the request.
-pub(crate) fn decide_with(
+/// Creates the request for a decision. `body` has further fields.
+pub(crate) fn decision_request(
     operation: Operation,
     arguments: &CheckArguments,
     mut body: Value,
-    format: Format,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<ApiRequest> {
     let CheckArguments { subject, cost, operation: priced, on_store_failure } = arguments;
     body["cost"] = json!(cost);
     body["operation"] = json!(priced);
     body["on_store_failure"] =
         json!(failure_choice(on_store_failure.as_deref(), &subject.target, subject.policy.as_deref()));
-    run(operation, subject, body, format)
+    key_request(operation, subject, body)
 }
 
 /// Returns the choice for a failure of the store. Without a policy nothing is configured for a failure of Redis. Then
@@ -106,14 +106,19 @@ pub(crate) fn key(parts: &[String]) -> Value {
 pub(crate) fn run(
     operation: Operation,
     subject: &SubjectArguments,
-    mut body: Value,
+    body: Value,
     format: Format,
 ) -> anyhow::Result<Outcome> {
+    let request = key_request(operation, subject, body)?;
+    send(&request, &subject.target, format, |body| text(operation, body))
+}
+
+fn key_request(operation: Operation, subject: &SubjectArguments, mut body: Value) -> anyhow::Result<ApiRequest> {
     body["key"] = key(&subject.key);
     body["policy"] = json!(subject.policy);
     body["limits"] = json!(subject.policy.is_none().then_some(&subject.limit));
     body["algorithm"] = json!(subject.algorithm);
-    let request = match operation {
+    Ok(match operation {
         Operation::Check => ApiRequest::post("/v1/check", body),
         Operation::Peek => ApiRequest::post("/v1/peek", body),
         Operation::Charge => ApiRequest::post("/v1/charge", body),
@@ -126,8 +131,7 @@ pub(crate) fn run(
             let key = subject.key.iter().map(|part| ("key", part.as_str()));
             ApiRequest::get(with_query("/v1/inspect", std::iter::once(("policy", policy)).chain(key)))
         }
-    };
-    send(&request, &subject.target, format, |body| text(operation, body))
+    })
 }
 
 /// Sends a request to the service, or executes it on a Redis. Prints the response and returns its outcome.

@@ -16,3 +16,8 @@ pub(crate) fn print_text(text: &str) -> io::Result<()> {
 pub(crate) fn print_error(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "tidegate: {text}");
 }
+
+/// Prints a line to standard error without the name of this program.
+pub(crate) fn print_error_line(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

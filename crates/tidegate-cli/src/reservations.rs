@@ -5,9 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::{
-    arguments::{CommitArguments, Format, HoldEnd, ReleaseArguments, RenewArguments, ReserveArguments},
+    arguments::{
+        CommitArguments, Format, HoldEnd, ReleaseArguments, RenewArguments, ReserveArguments, TargetArguments,
+    },
     client::{self, ApiRequest, Operation},
     outcome::Outcome,
+    output::{print_error, print_error_line, print_text},
     times,
     visible::visible,
 };
@@ -18,7 +21,27 @@ pub(crate) fn reserve(arguments: &ReserveArguments, format: Format) -> anyhow::R
         HoldEnd::Spent => "spent",
     };
     let body = json!({ "ttl_ms": whole_ms(arguments.ttl)?, "expires": expires });
-    client::decide_with(Operation::Reserve, &arguments.check, body, format)
+    let request = client::decision_request(Operation::Reserve, &arguments.check, body)?;
+    let target = &arguments.check.subject.target;
+    if arguments.id {
+        reserve_id(&request, target, format)
+    } else {
+        client::send(&request, target, format, reserved_text)
+    }
+}
+
+/// Reserves, and prints only the id to standard output. A denial prints nothing there.
+fn reserve_id(request: &ApiRequest, target: &TargetArguments, format: Format) -> anyhow::Result<Outcome> {
+    let (status, body) = client::exchange(request, target)?;
+    match (format, body["error"].as_str()) {
+        (Format::Json, _) => print_error_line(&body.to_string()),
+        (Format::Text, Some(error)) => print_error(visible(&client::hinted(body["field"].as_str(), error))),
+        (Format::Text, None) => print_error(client::decision_text(&body).trim_end()),
+    }
+    if let Some(id) = body["reservation"].as_str() {
+        print_text(&format!("{}\n", visible(id)))?;
+    }
+    Ok(client::outcome_of(status, &body))
 }
 
 pub(crate) fn commit(arguments: &CommitArguments, format: Format) -> anyhow::Result<Outcome> {

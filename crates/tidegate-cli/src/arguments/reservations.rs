@@ -23,6 +23,9 @@ pub(crate) struct ReserveArguments {
     /// What happens to the units at the end, if nobody commits or releases the hold.
     #[arg(long, value_enum, default_value_t = HoldEnd::Released)]
     pub(crate) expires: HoldEnd,
+    /// Print only the id to standard output, and the decision to standard error, for scripts.
+    #[arg(long)]
+    pub(crate) id: bool,
 }
 
 #[derive(Debug, Args)]
@@ -70,7 +73,7 @@ pub(crate) struct RunArguments {
     /// Units to hold; 1 by default.
     #[arg(long, value_name = "N")]
     pub(crate) cost: Option<u64>,
-    /// Time after which the hold ends if this process is killed. It is renewed at each third of it.
+    /// Time after which the hold ends if this process is killed. It is renewed every third of it.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) ttl: Duration,
     /// How long to wait for a place. Without it, a denial ends the command at once.

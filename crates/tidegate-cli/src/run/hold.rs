@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use super::LONGEST_PAUSE;
 use crate::{
     arguments::RunArguments,
     client::{self, ApiRequest, exchange},
@@ -44,9 +45,10 @@ enum Renewal {
 }
 
 impl Denial {
-    /// The time until the request fits at the latest, if waiting helps.
+    /// The time until the next attempt, if waiting helps.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        self.body["retry_after_ms"].as_u64().map(Duration::from_millis)
+        let unavailable = (self.status == 503).then_some(LONGEST_PAUSE);
+        self.body["retry_after_ms"].as_u64().map(Duration::from_millis).or(unavailable)
     }
 }
 
@@ -63,7 +65,7 @@ impl Hold {
         match body["reservation"].as_str() {
             Some(id) => {
                 if body["degraded"] == true {
-                    print_error("the store does not answer: other nodes do not see this run");
+                    print_error("the store does not answer: the shared limit is not enforced for this run");
                 }
                 self.id = Some(id.to_owned());
                 Ok(Place::Taken)
@@ -88,9 +90,10 @@ impl Hold {
         match renewal {
             Renewal::Renewed => self.reported = None,
             Renewal::TakenAgain(id) => {
-                self.report(
-                    "the hold had ended, and was taken again: another command may have run meanwhile".to_owned(),
-                );
+                let counted = if self.arguments.spend { ", and this run may count twice" } else { "" };
+                self.report(format!(
+                    "the hold had ended, and was taken again: another command may have run meanwhile{counted}"
+                ));
                 self.id = Some(id);
             }
             Renewal::Failed(problem) => self.report(format!("the hold can't be renewed: {problem}")),
@@ -106,8 +109,13 @@ impl Hold {
         let Some(id) = self.id else { return };
         let arguments = Arc::clone(&self.arguments);
         let ended = tokio::task::spawn_blocking(move || end(&arguments, &id)).await;
-        if let Err(problem) = ended.unwrap_or_else(|error| Err(error.to_string())) {
-            print_error(format_args!("the hold can't be released, and ends by itself: {problem}"));
+        match ended.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok(true) => {}
+            Ok(false) if self.arguments.spend => {
+                print_error("the hold was not open any more: this run counts only if the hold ended by its ttl");
+            }
+            Ok(false) => print_error("the hold was not open any more: another command may have run meanwhile"),
+            Err(problem) => print_error(format_args!("the hold can't be released, and ends by itself: {problem}")),
         }
     }
 
@@ -127,6 +135,8 @@ fn reserve(arguments: &RunArguments, ttl_ms: u64) -> anyhow::Result<(u16, Value)
         "key": client::key(&arguments.key),
         "cost": arguments.cost,
         "ttl_ms": ttl_ms,
+        // A run that is killed counts, too.
+        "expires": arguments.spend.then_some("spent"),
         "on_store_failure": client::failure_choice(choice, &arguments.target, arguments.policy.as_deref()),
     });
     exchange(&ApiRequest::post("/v1/reserve", body), &arguments.target)
@@ -153,19 +163,21 @@ fn take_again(arguments: &RunArguments, ttl_ms: u64) -> Renewal {
     }
 }
 
-/// Closes the hold. A repeated request is harmless, so it is sent again if there is no answer.
-fn end(arguments: &RunArguments, id: &str) -> Result<(), String> {
+/// Closes the hold. A repeated request is harmless, so it is sent again if there is no answer. Returns whether the hold
+/// was open.
+fn end(arguments: &RunArguments, id: &str) -> Result<bool, String> {
     let request = if arguments.spend {
         ApiRequest::post("/v1/commit", json!({ "reservation": id, "actual": arguments.cost.unwrap_or(1) }))
     } else {
         ApiRequest::post("/v1/release", json!({ "reservation": id }))
     };
     let once = || match exchange(&request, &arguments.target) {
-        Ok((200, _)) => Ok(()),
+        Ok((200, body)) => Ok(body["known"] == true),
         Ok((_, body)) => Err(problem(&body)),
         Err(error) => Err(format!("{error:#}")),
     };
-    once().or_else(|_| once())
+    // The first request may have closed the hold.
+    once().or_else(|_| once().map(|_| true))
 }
 
 fn problem(body: &Value) -> String {

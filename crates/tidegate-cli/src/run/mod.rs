@@ -6,7 +6,7 @@
 mod hold;
 mod signals;
 
-use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, sync::Arc};
+use std::{os::unix::process::ExitStatusExt as _, pin::pin, process::ExitStatus, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::{
@@ -22,12 +22,12 @@ use crate::{
     arguments::{Format, RunArguments},
     client,
     outcome::Outcome,
-    output::print_error,
+    output::{print_error, print_error_line},
     times,
 };
 
 /// The longest time between two attempts to get a place: a place may become free before the first hold ends by itself.
-const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
+pub(super) const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
 
 pub(crate) fn run(arguments: RunArguments, format: Format) -> anyhow::Result<Outcome> {
     let runtime =
@@ -39,35 +39,59 @@ pub(crate) fn run(arguments: RunArguments, format: Format) -> anyhow::Result<Out
 }
 
 async fn hold_and_run(arguments: Arc<RunArguments>, format: Format) -> anyhow::Result<Outcome> {
-    let mut hold = Hold::new(Arc::clone(&arguments))?;
-    if let Err(outcome) = take_place(&mut hold, &arguments, format).await? {
-        return Ok(outcome);
-    }
-    // Before the command starts, so that no signal ends this process without a release.
+    // Before the hold is taken, so that no signal ends this process without a release.
     let mut signals = Signals::listen()?;
-    let outcome = match start(&arguments) {
-        Ok(child) => run_to_end(child, &mut hold, &mut signals, &arguments).await,
-        Err(outcome) => Ok(outcome),
+    let mut hold = Hold::new(Arc::clone(&arguments))?;
+    let outcome = match take_place(&mut hold, &mut signals, &arguments, format).await {
+        Ok(Ok(())) => match start(&arguments) {
+            Ok(child) => run_to_end(child, &mut hold, &mut signals, &arguments).await,
+            Err(outcome) => Ok(outcome),
+        },
+        Ok(Err(outcome)) => Ok(outcome),
+        Err(error) => Err(error),
     };
-    hold.end().await;
-    outcome
+    tokio::select! {
+        () = hold.end() => outcome,
+        signal = signals.second() => {
+            print_error("the hold is not released, and ends by itself");
+            Ok(ended_by(signal))
+        }
+    }
 }
 
-/// Takes a place. Waits for one if the arguments say so. Returns the outcome of a denial.
-async fn take_place(hold: &mut Hold, arguments: &RunArguments, format: Format) -> anyhow::Result<Result<(), Outcome>> {
+/// Takes a place. Waits for one if the arguments say so. Returns the outcome of a denial or of a signal.
+async fn take_place(
+    hold: &mut Hold,
+    signals: &mut Signals,
+    arguments: &RunArguments,
+    format: Format,
+) -> anyhow::Result<Result<(), Outcome>> {
     let deadline = arguments.wait.map(|wait| Instant::now() + wait);
     loop {
-        let denied = match hold.take().await? {
+        let mut taking = pin!(hold.take());
+        let place = tokio::select! {
+            place = &mut taking => place?,
+            signal = signals.first() => {
+                // The answer has the id of the hold that is released.
+                tokio::select! {
+                    place = taking => drop(place?),
+                    _ = signals.second() => {}
+                }
+                return Ok(Err(ended_by(signal)));
+            }
+        };
+        let denied = match place {
             Place::Taken => return Ok(Ok(())),
             Place::Denied(response) => response,
         };
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        match (left, denied.retry_after()) {
-            (Some(left), Some(retry)) if !left.is_zero() => sleep(retry.min(LONGEST_PAUSE).min(left)).await,
-            _ => {
-                report(&denied, format);
-                return Ok(Err(client::outcome_of(denied.status, &denied.body)));
-            }
+        let (Some(left), Some(retry)) = (left.filter(|left| !left.is_zero()), denied.retry_after()) else {
+            report(&denied, format);
+            return Ok(Err(client::outcome_of(denied.status, &denied.body)));
+        };
+        tokio::select! {
+            () = sleep(retry.min(LONGEST_PAUSE).min(left)) => {}
+            signal = signals.first() => return Ok(Err(ended_by(signal))),
         }
     }
 }
@@ -78,19 +102,13 @@ fn report(denied: &hold::Denial, format: Format) {
         (Format::Json, _) => print_error_line(&denied.body.to_string()),
         (Format::Text, Some(error)) => print_error(client::hinted(denied.body["field"].as_str(), error)),
         (Format::Text, None) => {
-            let retry = denied.retry_after().and_then(|wait| u64::try_from(wait.as_millis()).ok());
+            let retry = denied.body["retry_after_ms"].as_u64();
             let hint = retry.map_or(String::new(), |wait| {
-                format!("; a place is free in {} at the latest, unless holds are renewed", times::span(wait))
+                format!("; a place is free in {} if no hold is renewed", times::span(wait))
             });
             print_error(format_args!("{}{hint}", client::decision_text(&denied.body).trim_end()));
         }
     }
-}
-
-fn print_error_line(text: &str) {
-    use std::io::Write as _;
-    // As for other messages, the exit code shows the result if this can't be written.
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Starts the command. If it can't be started, returns the exit code that shells use.
@@ -122,6 +140,11 @@ async fn run_to_end(
             () = hold.renewed() => {}
         }
     }
+}
+
+/// The exit code after a signal that ended this process.
+fn ended_by(signal: rustix::process::Signal) -> Outcome {
+    Outcome::OfCommand(u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX))
 }
 
 /// The exit code of a command, or 128 and the number of the signal that ended it.

@@ -2,12 +2,16 @@
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
     process::{Child, ChildStdout, Command, Stdio},
 };
 
 use serde_json::Value;
 
-use crate::process::{BINARY, Serving, exit_and_output, file, run};
+use crate::{
+    http,
+    process::{BINARY, Serving, exit_and_output, file, run},
+};
 
 const CONFIG: &str = r#"
 [policies.tokens]
@@ -31,13 +35,7 @@ impl Service {
 
     /// Starts `tidegate run` with these options and this command.
     fn spawn(&self, options: &[&str], command: &[&str]) -> Running {
-        let mut child = Command::new(BINARY);
-        child.args(["run", "--server", &self.0.http, "--policy", "jobs", "--key", "import"]);
-        child.args(options).arg("--").args(command);
-        child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = child.spawn().expect("the binary runs");
-        let output = BufReader::new(child.stdout.take().expect("it is piped"));
-        Running { child, output }
+        spawn_at(&self.0.http, options, command)
     }
 
     /// Returns the state of the key.
@@ -57,6 +55,17 @@ impl Service {
     fn end(&self) -> Option<u64> {
         self.state()["reservations"][0]["until_us"].as_u64()
     }
+}
+
+/// Starts `tidegate run` with a service at this URL.
+fn spawn_at(server: &str, options: &[&str], command: &[&str]) -> Running {
+    let mut child = Command::new(BINARY);
+    child.args(["run", "--server", server, "--policy", "jobs", "--key", "import"]);
+    child.args(options).arg("--").args(command);
+    child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().expect("the binary runs");
+    let output = BufReader::new(child.stdout.take().expect("it is piped"));
+    Running { child, output }
 }
 
 /// A `tidegate run` whose input and output are those of the test.
@@ -135,6 +144,28 @@ fn a_hold_is_reserved_renewed_and_committed_by_its_id() {
 }
 
 #[test]
+fn a_script_gets_the_id_alone_and_the_exit_code_of_a_denial() {
+    let service = Service::start("hold-id");
+    let reserve = |more: &[&str]| {
+        let options = ["reserve", "a", "--policy", "jobs", "--ttl", "1m", "--id", "--server", &service.0.http];
+        let output = run(&[&options[..], more].concat());
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, id, decision) = reserve(&[]);
+    assert_eq!((code, decision.as_str()), (Some(0), "tidegate: allowed: 1 in use under 1/inflight, 0 remaining\n"));
+    let (code, nothing, decision) = reserve(&[]);
+    assert_eq!((code, nothing.as_str()), (Some(1), ""), "{decision}");
+    assert!(decision.starts_with("tidegate: limited: 1 in use under 1/inflight, 0 remaining, fits in "), "{decision}");
+    let (code, nothing, decision) = reserve(&["--format", "json"]);
+    let body: Value = serde_json::from_str(&decision).expect("JSON");
+    assert_eq!((code, nothing.as_str(), &body["reason"]), (Some(1), "", &Value::from("limited")));
+    let (code, nothing, error) = reserve(&["--cost", "0"]);
+    assert!((code, nothing.as_str()) == (Some(2), "") && error.contains("1000000000000"), "{error}");
+    assert_eq!(service.call(&["release", id.trim_end()]).0, Some(0));
+}
+
+#[test]
 fn run_exits_with_the_code_of_its_command_and_releases_the_hold() {
     let service = Service::start("run-codes");
     let run = |command: &[&str]| service.spawn(&[], command).finish();
@@ -205,8 +236,82 @@ fn signals_are_passed_on_and_the_command_decides_what_they_mean() {
     let mut running = service.spawn(&[], &["cat"]);
     running.echo();
     running.signal("TERM");
+    let stdin = running.child.stdin.take();
     assert_eq!(running.finish().0, Some(128 + 15), "a signal that ends the command");
+    drop(stdin);
     assert_eq!(service.used(), [0, 0]);
+}
+
+#[test]
+fn a_signal_ends_a_run_that_waits_and_one_that_was_ignored_stays_ignored() {
+    let service = Service::start("run-waits");
+    let mut first = service.spawn(&[], &["cat"]);
+    first.echo();
+    let waiting = service.spawn(&["--wait", "10m"], &["true"]);
+    let address = service.0.http.strip_prefix("http://").and_then(|address| address.parse().ok()).expect("an address");
+    let denied = "tidegate_decisions_total{policy=\"jobs\",reason=\"limited\"} 0";
+    while http::get(address, "/metrics").expect("metrics").contains(denied) {}
+    waiting.signal("TERM");
+    assert_eq!(waiting.finish(), (Some(128 + 15), String::new()));
+    assert_eq!(first.finish().0, Some(0));
+    assert_eq!(service.used(), [0, 0]);
+    let script = "trap '' HUP; exec \"$0\" \"$@\"";
+    let command = ["--policy", "jobs", "--key", "import", "--", "sh", "-c", "kill -HUP $$; echo alive"];
+    let run =
+        Command::new("sh").args(["-c", script, BINARY, "run", "--server", &service.0.http]).args(command).output();
+    assert_eq!(run.expect("a shell").stdout, b"alive\n", "the command ignores HUP, too");
+}
+
+/// Answers one request with a JSON body. Returns its path. `before` is called between the two.
+fn answer(listener: &TcpListener, body: &str, before: impl FnOnce()) -> String {
+    let (mut stream, _) = listener.accept().expect("a request");
+    let mut request = BufReader::new(&stream);
+    let mut line = String::new();
+    request.read_line(&mut line).expect("a request line");
+    before();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+    write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).expect("the client reads");
+    line.split(' ').nth(1).expect("a path").to_owned()
+}
+
+#[test]
+fn a_hold_that_is_granted_after_a_signal_is_released() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    let running = spawn_at(&server, &[], &["cat"]);
+    let granted = r#"{"allowed": true, "reason": "allowed", "reservation": "njobs.A", "ttl_ms": 30000}"#;
+    assert_eq!(answer(&listener, granted, || running.signal("TERM")), "/v1/reserve");
+    assert_eq!(answer(&listener, r#"{"known": true}"#, || ()), "/v1/release");
+    assert_eq!(running.child.wait_with_output().expect("it ends").status.code(), Some(128 + 15));
+}
+
+#[test]
+fn a_run_with_spend_counts_even_if_it_is_killed_and_says_if_it_does_not_count() {
+    let service = Service::start("run-spend");
+    let mut killed = service.spawn(&["--ttl", "1s", "--spend"], &["cat"]);
+    killed.echo();
+    killed.signal("KILL");
+    assert_eq!(service.spawn(&["--wait", "10m"], &["true"]).finish(), (Some(0), String::new()));
+    assert_eq!(service.used(), [1, 0], "the killed run counts");
+    killed.finish();
+    let mut running = service.spawn(&["--spend"], &["cat"]);
+    running.echo();
+    assert_eq!(service.call(&["reset", "import", "--policy", "jobs"]).1, "reset\n");
+    let (code, errors) = running.finish();
+    assert!(code == Some(0) && errors.contains("this run counts only if the hold ended by its ttl"), "{errors}");
+    assert_eq!(service.used(), [0, 0]);
+}
+
+#[test]
+fn a_run_that_waits_asks_again_if_the_service_does_not_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    let running = spawn_at(&server, &["--wait", "10m"], &["true"]);
+    drop(listener.accept().expect("a request"));
+    let granted = r#"{"allowed": true, "reason": "allowed", "reservation": "njobs.A", "ttl_ms": 30000}"#;
+    assert_eq!(answer(&listener, granted, || ()), "/v1/reserve");
+    assert_eq!(answer(&listener, r#"{"known": true}"#, || ()), "/v1/release");
+    assert_eq!(running.finish(), (Some(0), String::new()));
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) struct HoldMetrics {
 }
 
 /// The counters of the holds of one policy.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct HoldCounters {
     pub(crate) open: Gauge,
     pub(crate) granted: Counter,
@@ -34,7 +34,7 @@ pub(crate) struct HoldCounters {
 pub(super) struct LazyHoldCounters {
     policy: String,
     metrics: Arc<HoldMetrics>,
-    counters: OnceLock<HoldCounters>,
+    counters: OnceLock<Arc<HoldCounters>>,
 }
 
 impl HoldMetrics {
@@ -43,8 +43,8 @@ impl HoldMetrics {
             open: registered(
                 registry,
                 "open_holds",
-                "Holds granted by this process that are open: their ttl has not passed, and this process has not seen their commit or \
-                 release. At most 65536 are tracked",
+                "Holds granted by this process that are open: their ttl has not passed, and this process has not seen their commit, \
+                 release or reset. At most 65536 are tracked, and none under limits supplied by callers",
             ),
             granted: registered(registry, "holds_granted", "Holds granted by this process"),
             closed: registered(registry, "holds_closed", "Open holds committed or released through this process"),
@@ -61,15 +61,15 @@ impl HoldMetrics {
         }
     }
 
-    fn of(&self, policy: &str) -> HoldCounters {
+    fn of(&self, policy: &str) -> Arc<HoldCounters> {
         let label = policy_label(policy);
-        HoldCounters {
+        Arc::new(HoldCounters {
             open: self.open.get_or_create(&label).clone(),
             granted: self.granted.get_or_create(&label).clone(),
             closed: self.closed.get_or_create(&label).clone(),
             ended_by_ttl: self.ended_by_ttl.get_or_create(&label).clone(),
             unknown: self.unknown.get_or_create(&label).clone(),
-        }
+        })
     }
 
     pub(super) fn remove(&self, policy: &str) {
@@ -87,7 +87,7 @@ impl LazyHoldCounters {
     }
 
     #[inline]
-    pub(super) fn get(&self) -> &HoldCounters {
+    pub(super) fn get(&self) -> &Arc<HoldCounters> {
         self.counters.get_or_init(|| self.metrics.of(&self.policy))
     }
 }

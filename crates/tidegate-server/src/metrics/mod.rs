@@ -121,7 +121,7 @@ pub(crate) struct PolicyCounters {
 impl PolicyCounters {
     /// Returns the counters of its holds.
     #[inline]
-    pub(crate) fn holds(&self) -> &HoldCounters {
+    pub(crate) fn holds(&self) -> &Arc<HoldCounters> {
         self.holds.get()
     }
 
@@ -218,7 +218,8 @@ impl Metrics {
             untracked_holds: registered(
                 all,
                 "untracked_holds",
-                "Holds granted by this process while 65536 others were open: other metrics of open and ended holds lack them",
+                "Holds under policies granted by this process while 65536 others were open: other metrics of open and ended holds lack \
+                 them",
             ),
             policies,
             refused: per_transport(all, "refused", "Requests that were malformed or not permitted"),

@@ -36,6 +36,7 @@ impl Service {
     ) -> Result<bool, Refusal> {
         let reset = self.store.store().reset(&self.resolve(active, request)?.policy, &request.key).await?;
         if let LimitSource::Policy(name) = request.source {
+            self.holds.reset(self.holds.key_hash(name, &request.key), self.clock.now());
             let after = if reset { "" } else { ": it had no state" };
             self.audit(Event::Reset, actor, active, change("reset", &request.key, name, after, ""));
         }

@@ -212,7 +212,9 @@ impl Service {
         let watch = Stopwatch::start();
         let ResolvedRequest { policy, cost, counters, observer } = self.resolve(active, request)?;
         if op != Op::Peek {
-            refuse_in_flight(&policy)?;
+            let supplied = !matches!(request.source, LimitSource::Policy(_));
+            let in_field = |refusal: Refusal| refusal.in_field(|field| if supplied { "limits" } else { field });
+            refuse_in_flight(&policy).map_err(in_field)?;
         }
         let decision = match request.on_failure {
             // An immediate store decides without a future.

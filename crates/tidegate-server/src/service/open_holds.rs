@@ -2,22 +2,27 @@
 //!
 //! A store does not count holds by policy, so the process does. It learns of a commit, a release or a renewal only if the
 //! request reaches this process. A hold that another process closes counts here until its ttl has passed.
+//!
+//! Holds under limits supplied by callers are not tracked: otherwise callers could use up the room of the policies.
 
 use std::{
     collections::{BTreeSet, HashMap},
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
     time::Duration,
 };
 
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
-use tidegate::{ReservationId, Timestamp};
+use tidegate::{Key, ReservationId, Timestamp};
 
 use crate::metrics::HoldCounters;
 
 /// Locks of their own, so that connections rarely wait for each other.
 const SHARDS: usize = 16;
 
-/// Maximum number of holds that are tracked. The texts of the metrics name it.
+/// Maximum number of holds that are tracked. A hold of several keys counts once for each key. The texts of the metrics
+/// name it.
 const MAX_TRACKED: usize = 1 << 16;
 
 type Nonce = [u8; 16];
@@ -28,43 +33,77 @@ pub(crate) struct OpenHolds {
     shards: [Mutex<Shard>; SHARDS],
     /// Holds that were granted while no more could be tracked.
     untracked: Counter,
+    hasher: RandomState,
 }
+
+/// The policies and the keys of a hold that is tracked.
+#[derive(Debug)]
+pub(crate) struct HoldParts {
+    /// One for each policy.
+    pub(crate) counters: Box<[Arc<HoldCounters>]>,
+    /// One for each key.
+    pub(crate) keys: Box<[KeyHash]>,
+}
+
+/// The hash of a policy and a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyHash(u64);
 
 #[derive(Debug, Default)]
 struct Shard {
     holds: HashMap<Nonce, OpenHold>,
     ends: BTreeSet<(Timestamp, Nonce)>,
+    /// The keys of all holds.
+    keys: usize,
 }
 
 #[derive(Debug)]
 struct OpenHold {
     until: Timestamp,
-    /// One for each policy.
-    counters: Box<[HoldCounters]>,
+    parts: HoldParts,
 }
 
 impl OpenHolds {
     pub(crate) fn new(untracked: Counter) -> Self {
-        Self { shards: Default::default(), untracked }
+        Self { shards: Default::default(), untracked, hasher: RandomState::new() }
+    }
+
+    /// Returns the hash of a key of a policy.
+    pub(crate) fn key_hash(&self, policy: &str, key: &Key<'_>) -> KeyHash {
+        KeyHash(self.hasher.hash_one((policy, key.as_bytes())))
     }
 
     /// Tracks a hold that was granted now.
-    pub(crate) fn granted(&self, id: &ReservationId, now: Timestamp, ttl: Duration, counters: Box<[HoldCounters]>) {
-        for counters in &counters {
+    pub(crate) fn granted(&self, id: &ReservationId, now: Timestamp, ttl: Duration, parts: HoldParts) {
+        for counters in &parts.counters {
             counters.granted.inc();
         }
         let mut shard = self.shard(id).lock();
         shard.end_until(now);
-        if shard.holds.len() >= MAX_TRACKED / SHARDS {
+        if shard.keys + parts.keys.len() > MAX_TRACKED / SHARDS {
             self.untracked.inc();
             return;
         }
         let (nonce, until) = (id.nonce(), now.after(ttl));
-        for counters in &counters {
+        for counters in &parts.counters {
             counters.open.inc();
         }
-        shard.holds.insert(nonce, OpenHold { until, counters });
+        shard.keys += parts.keys.len();
+        shard.holds.insert(nonce, OpenHold { until, parts });
         shard.ends.insert((until, nonce));
+    }
+
+    /// Stops tracking the holds of a key that was reset.
+    pub(crate) fn reset(&self, key: KeyHash, now: Timestamp) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.end_until(now);
+            let of_key = |(nonce, hold): (&Nonce, &OpenHold)| hold.parts.keys.contains(&key).then_some(*nonce);
+            let removed: Vec<Nonce> = shard.holds.iter().filter_map(of_key).collect();
+            for nonce in removed {
+                shard.remove(nonce);
+            }
+        }
     }
 
     /// Counts a hold as closed by a commit or a release. Returns false if it was not tracked here.
@@ -72,7 +111,7 @@ impl OpenHolds {
         let mut shard = self.shard(id).lock();
         let closed = shard.remove(id.nonce());
         shard.end_until(now);
-        for counters in closed.iter().flat_map(|hold| &hold.counters) {
+        for counters in closed.iter().flat_map(|hold| &hold.parts.counters) {
             counters.closed.inc();
         }
         closed.is_some()
@@ -112,7 +151,8 @@ impl Shard {
     fn remove(&mut self, nonce: Nonce) -> Option<OpenHold> {
         let hold = self.holds.remove(&nonce)?;
         self.ends.remove(&(hold.until, nonce));
-        for counters in &hold.counters {
+        self.keys -= hold.parts.keys.len();
+        for counters in &hold.parts.counters {
             counters.open.dec();
         }
         Some(hold)
@@ -120,7 +160,7 @@ impl Shard {
 
     fn end_until(&mut self, now: Timestamp) {
         while let Some((_, nonce)) = self.ends.first().copied().filter(|(until, _)| *until <= now) {
-            for counters in self.remove(nonce).iter().flat_map(|hold| &hold.counters) {
+            for counters in self.remove(nonce).iter().flat_map(|hold| &hold.parts.counters) {
                 counters.ended_by_ttl.inc();
             }
         }
@@ -146,13 +186,13 @@ mod tests {
         Timestamp::from_micros(seconds * 1_000_000)
     }
 
-    fn one(counters: &HoldCounters) -> Box<[HoldCounters]> {
-        Box::new([counters.clone()])
+    fn one(counters: &Arc<HoldCounters>) -> HoldParts {
+        HoldParts { counters: Box::new([Arc::clone(counters)]), keys: Box::new([KeyHash(0)]) }
     }
 
     #[test]
     fn a_hold_counts_as_open_until_it_is_closed_or_its_ttl_has_passed() {
-        let (holds, counters) = (OpenHolds::new(Counter::default()), HoldCounters::default());
+        let (holds, counters) = (OpenHolds::new(Counter::default()), Arc::<HoldCounters>::default());
         for number in 0..3 {
             holds.granted(&id(number), at(100), SECOND * 10, one(&counters));
         }
@@ -173,9 +213,26 @@ mod tests {
     }
 
     #[test]
+    fn a_reset_drops_the_holds_of_its_key_only() {
+        let (holds, counters) = (OpenHolds::new(Counter::default()), Arc::<HoldCounters>::default());
+        let key = |text: &str| holds.key_hash("api", &Key::new(text).expect("a short key"));
+        assert_ne!(key("a"), holds.key_hash("other", &Key::new("a").expect("a short key")));
+        for (number, keys) in [(0, vec![key("a")]), (1, vec![key("b")]), (2, vec![key("b"), key("a")])] {
+            let parts = HoldParts { keys: keys.into(), ..one(&counters) };
+            holds.granted(&id(number), at(100), SECOND, parts);
+        }
+        holds.reset(key("a"), at(100));
+        assert_eq!(counters.open.get(), 1);
+        holds.end_until(at(101));
+        assert_eq!((counters.open.get(), counters.ended_by_ttl.get()), (0, 1), "a reset hold does not end by its ttl");
+        let tracked: usize = holds.shards.iter().map(|shard| shard.lock().keys).sum();
+        assert_eq!(tracked, 0);
+    }
+
+    #[test]
     fn the_number_of_tracked_holds_is_bounded_and_the_others_are_counted() {
         let untracked = Counter::default();
-        let (holds, counters) = (OpenHolds::new(untracked.clone()), HoldCounters::default());
+        let (holds, counters) = (OpenHolds::new(untracked.clone()), Arc::<HoldCounters>::default());
         let all = u32::try_from(MAX_TRACKED).expect("a small number") + 1000;
         for number in 0..all {
             holds.granted(&id(number), at(100), SECOND, one(&counters));

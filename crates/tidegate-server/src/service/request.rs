@@ -244,6 +244,24 @@ pub(crate) fn field_of(error: &ReservationError) -> &'static str {
     }
 }
 
+impl Refusal {
+    /// Returns the same refusal with the name that the request has for the field that is wrong.
+    pub(crate) fn in_field(self, rename: impl FnOnce(&'static str) -> &'static str) -> Self {
+        match self {
+            // It has a status of its own.
+            Self::Reservation(ReservationError::PolicyGone { .. } | ReservationError::Unsupported { .. }) => self,
+            Self::Reservation(error) => {
+                let field = field_of(&error);
+                match rename(field) {
+                    renamed if renamed == field => Self::Reservation(error),
+                    renamed => Self::malformed(renamed, error),
+                }
+            }
+            other => other,
+        }
+    }
+}
+
 impl From<SpendError> for Refusal {
     fn from(error: SpendError) -> Self {
         Self::malformed("checks", error)

@@ -1,10 +1,12 @@
 //! Reservations: holds that callers commit, and leases of nodes.
 
+use std::sync::Arc;
+
 use tidegate::{Hold, Lease, Op, Policy, PolicySource, ReservationId};
 
 use super::{
-    ActivePolicies, ChangedReservation, KeyRequest, LeaseDecision, PolicyDecision, PolicyDecisions, Refusal,
-    ReservationChange, ReservedDecision, ResolvedRequest, Service, count, spends,
+    ActivePolicies, ChangedReservation, KeyRequest, LeaseDecision, LimitSource, PolicyDecision, PolicyDecisions,
+    Refusal, ReservationChange, ReservedDecision, ResolvedRequest, Service, count, open_holds::HoldParts, spends,
 };
 use crate::metrics::{HoldCounters, PolicyCounters, Stopwatch, Transport};
 
@@ -31,7 +33,7 @@ impl Service {
         let ResolvedRequest { policy, cost, counters, observer } = resolved;
         let reserved = self.store.reserve(&policy, &request.key, cost, hold).await?;
         count(counters, observer, &reserved.decision, request);
-        self.track(reserved.id.as_ref(), hold, || Box::new([counters.holds().clone()]));
+        self.track(reserved.id.as_ref(), hold, std::slice::from_ref(request), &[(counters, observer.is_some())]);
         counters.took(from, watch.nanos());
         Ok(ReservedDecision { decided: PolicyDecision { decision: reserved.decision, policy }, id: reserved.id })
     }
@@ -50,15 +52,8 @@ impl Service {
         let watch = Stopwatch::start();
         let resolved = self.resolve_all(active, requests)?;
         let reserved = self.store.reserve_all(&spends(requests, &resolved), hold).await?;
-        self.track(reserved.id.as_ref(), hold, || {
-            let mut each: Vec<&PolicyCounters> = Vec::with_capacity(resolved.len());
-            for one in &resolved {
-                if !each.iter().any(|known| std::ptr::eq(*known, one.counters)) {
-                    each.push(one.counters);
-                }
-            }
-            each.into_iter().map(|counters| counters.holds().clone()).collect()
-        });
+        let parts: Vec<_> = resolved.iter().map(|one| (one.counters, one.observer.is_some())).collect();
+        self.track(reserved.id.as_ref(), hold, requests, &parts);
         let decided = self.counted(from, Op::Check, requests, resolved, reserved.decisions, &watch);
         Ok(ReservedDecision { decided, id: reserved.id })
     }
@@ -107,6 +102,8 @@ impl Service {
         let now = self.clock.now();
         let counters = || self.counters_of(active, &id).holds();
         match (change, settled.known) {
+            // The store did not answer the reserve, so the metrics have no such hold.
+            (_, false) if id.is_never_granted() => {}
             (_, false) => {
                 counters().unknown.inc();
                 self.holds.gone(&id, now);
@@ -128,12 +125,34 @@ impl Service {
         self.holds.end_until(self.clock.now());
     }
 
-    /// Tracks a hold that was granted. An id without a hold is never open.
-    fn track(&self, id: Option<&ReservationId>, hold: Hold, counters: impl FnOnce() -> Box<[HoldCounters]>) {
-        if let Some(id) = id
-            && !id.is_never_granted()
-        {
-            self.holds.granted(id, self.clock.now(), hold.ttl(), counters());
+    /// Counts and tracks a hold that was granted. An id without a hold is never open. Each request has its counters, and
+    /// whether its policy is configured.
+    fn track(
+        &self,
+        id: Option<&ReservationId>,
+        hold: Hold,
+        requests: &[KeyRequest<'_>],
+        parts: &[(&PolicyCounters, bool)],
+    ) {
+        let Some(id) = id.filter(|id| !id.is_never_granted()) else { return };
+        let (mut counters, mut keys) = (Vec::<Arc<HoldCounters>>::new(), Vec::new());
+        for (request, (of_policy, _)) in requests.iter().zip(parts).filter(|(_, (_, configured))| *configured) {
+            if !counters.iter().any(|known| Arc::ptr_eq(known, of_policy.holds())) {
+                counters.push(Arc::clone(of_policy.holds()));
+            }
+            if let LimitSource::Policy(name) = request.source {
+                keys.push(self.holds.key_hash(name, &request.key));
+            }
+        }
+        match parts.first() {
+            // Only limits supplied by callers.
+            Some((supplied, _)) if counters.is_empty() => {
+                supplied.holds().granted.inc();
+            }
+            _ => {
+                let parts = HoldParts { counters: counters.into(), keys: keys.into() };
+                self.holds.granted(id, self.clock.now(), hold.ttl(), parts);
+            }
         }
     }
 

@@ -350,14 +350,50 @@ fn clients_learn_the_arguments_of_the_commands() {
     assert!(docs.ends_with("TG.LEASE policy key asked ttl_ms [LEAST n] [SETTLE id spent] [FULL]"), "{docs}");
 }
 
+/// The value of a metric, if it exists.
+fn metric(service: &Running, name: &str) -> Option<u64> {
+    let text = String::from_utf8(get(service.http, "/metrics").body).expect("text");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    line.map(|value| value.parse::<u64>().expect("a number"))
+}
+
+#[test]
+fn the_metrics_drop_reset_holds_and_track_none_of_limits_supplied_by_callers() {
+    let (service, clock) = service_with_clock();
+    let of = |name: &str, policy: &str| metric(&service, &format!("tidegate_{name}{{policy=\"{policy}\"}}"));
+    let several = json!({ "ttl_ms": 5_000, "checks": [
+        { "policy": "tokens", "key": "a" }, { "policy": "mail", "key": "a" }, { "limits": ["5/1m"], "key": "a" },
+    ] });
+    let closed = id(&post(service.http, "/v1/reserve", &several));
+    assert_eq!(post(service.http, "/v1/release", &json!({ "reservation": closed })).json()["known"], true);
+    for policy in ["tokens", "mail"] {
+        assert_eq!(
+            (of("holds_granted_total", policy), of("holds_closed_total", policy)),
+            (Some(1), Some(1)),
+            "{policy}"
+        );
+    }
+    post(service.http, "/v1/reserve", &json!({ "policy": "tokens", "key": "a", "ttl_ms": 5_000 }));
+    post(service.http, "/v1/reserve", &json!({ "policy": "tokens", "key": "b", "ttl_ms": 5_000 }));
+    assert_eq!(post(service.http, "/v1/reset", &json!({ "policy": "tokens", "key": "a" })).json()["reset"], true);
+    assert_eq!(of("open_holds", "tokens"), Some(1));
+    let supplied = json!({ "limits": ["5/1m"], "key": "a", "ttl_ms": 5_000 });
+    let closed = id(&post(service.http, "/v1/reserve", &supplied));
+    post(service.http, "/v1/reserve", &supplied);
+    post(service.http, "/v1/release", &json!({ "reservation": closed }));
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(of("holds_ended_by_ttl_total", "tokens"), Some(1));
+    for (name, expected) in
+        [("open_holds", 0), ("holds_granted_total", 2), ("holds_closed_total", 1), ("holds_ended_by_ttl_total", 0)]
+    {
+        assert_eq!(of(name, "(limits)"), Some(expected), "{name}");
+    }
+}
+
 #[test]
 fn the_metrics_count_open_and_ended_holds_and_unknown_commits_by_policy() {
     let (service, clock) = service_with_clock();
-    let metric = |name: &str| {
-        let text = String::from_utf8(get(service.http, "/metrics").body).expect("text");
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        line.map(|value| value.parse::<u64>().expect("a number"))
-    };
+    let metric = |name: &str| metric(&service, name);
     assert_eq!(metric("tidegate_open_holds{policy=\"tokens\"}"), None, "policies without reservations have none");
     let reserve = json!({ "policy": "tokens", "key": "a", "cost": 10, "ttl_ms": 5_000 });
     let ids: Vec<String> = (0..3).map(|_| id(&post(service.http, "/v1/reserve", &reserve))).collect();

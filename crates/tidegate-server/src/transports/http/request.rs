@@ -236,7 +236,8 @@ impl<'a> Request<'a> {
             || self.limits.is_some()
             || self.algorithm.is_some();
         if others || self.cost.is_some() || self.operation.is_some() || self.charged_at_us.is_some() {
-            let message = "with `checks`, only `on_store_failure` is permitted: write the other fields into each check";
+            let message = "with `checks`, only `on_store_failure` (and `ttl_ms` and `expires` of a reserve) is permitted: write \
+                           the other fields into each check";
             return Err(Refusal::malformed("checks", message));
         }
         Ok(())

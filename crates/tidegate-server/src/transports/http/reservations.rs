@@ -117,7 +117,15 @@ pub(super) async fn lease(State(context): State<Arc<Context>>, request: HttpRequ
     let source = LimitSource::Policy(&request.policy);
     let request = KeyRequest { source, key, price: Price::Cost(Cost::ONE), on_failure: None };
     let active = service.active_policies();
-    let leased = service.lease(Transport::Http, &active, &request, &lease).await?;
+    let leased = service.lease(Transport::Http, &active, &request, &lease).await;
+    // The fields of the settle are inside an object. The new lease has no actual cost and no id.
+    let leased = leased.map_err(|refusal| {
+        refusal.in_field(|field| match field {
+            "actual" | "spent" => "settle.spent",
+            "reservation" => "settle.reservation",
+            other => other,
+        })
+    })?;
     let (body, one) = (LeaseBody::new(&leased, &lease), &leased.reserved.decided);
     Ok(respond(&body, &one.decision, denied, |headers| headers::write(headers, &context, one)))
 }
@@ -142,6 +150,9 @@ async fn change(
     change: ReservationChange<'_>,
 ) -> Result<Json<SettledBody>, Problem> {
     let active = context.service.active_policies();
-    let changed = context.service.change_reservation(&active, reservation, change).await?;
+    let changed = context.service.change_reservation(&active, reservation, change).await;
+    let settles = matches!(change, ReservationChange::Settle(_));
+    let changed = changed
+        .map_err(|refusal| refusal.in_field(|field| if settles && field == "actual" { "spent" } else { field }))?;
     Ok(Json(SettledBody::from(&changed)))
 }

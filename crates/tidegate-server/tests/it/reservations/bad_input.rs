@@ -115,6 +115,8 @@ fn a_lease_is_not_committed_and_a_hold_is_not_settled() {
     assert!(client.call(&format!("TG.SETTLE {lease} 11")).error().contains("at most its units"));
     let other_key = json!({ "policy": "tokens", "key": "other", "asked": 1, "ttl_ms": 1, "settle": { "reservation": lease, "spent": 0 } });
     refused(&service, "/v1/lease", &other_key, 400, "settle", "another policy or key");
+    let too_much = json!({ "policy": "tokens", "key": "k", "asked": 1, "ttl_ms": 1, "settle": { "reservation": lease, "spent": 11 } });
+    refused(&service, "/v1/lease", &too_much, 400, "settle.spent", "at most its units");
     let too_few = json!({ "policy": "tokens", "key": "k", "asked": 1, "least": 2, "ttl_ms": 1 });
     refused(&service, "/v1/lease", &too_few, 400, "least", "must not exceed");
     assert!(client.call("TG.LEASE tokens k 1 1 LEAST 2").error().contains("must not exceed"));
@@ -135,7 +137,7 @@ fn requests_other_than_reserve_and_peek_are_refused_under_an_in_flight_limit() {
     let several = json!({ "checks": [{ "policy": "tokens", "key": "k" }, check] });
     refused(running, "/v1/check", &several, 400, "checks", "reserve instead");
     let supplied = json!({ "limits": ["4/inflight"], "key": "k" });
-    refused(running, "/v1/check", &supplied, 400, "policy", "reserve instead");
+    refused(running, "/v1/check", &supplied, 400, "limits", "reserve instead");
     let lease = json!({ "policy": "jobs", "key": "k", "asked": 1, "ttl_ms": 1 });
     refused(running, "/v1/lease", &lease, 400, "policy", "reserve instead");
     for command in
@@ -203,7 +205,15 @@ fn fields_and_arguments_of_the_wrong_form_are_refused() {
         ("/v1/commit", json!([reservation, 1]), "", "expected an object such as {\"reservation\""),
         ("/v1/release", json!({ "reservation": reservation, "actual": 1 }), "actual", "unknown field"),
         ("/v1/lease", json!({ "policy": "tokens", "key": "k", "asked": 0, "ttl_ms": 1 }), "asked", "1000000000000"),
-        ("/v1/settle", json!({ "reservation": reservation, "spent": 1_000_000_000_001_u64 }), "actual", "use 0 to"),
+        ("/v1/settle", json!({ "reservation": reservation, "spent": 1_000_000_000_001_u64 }), "spent", "use 0 to"),
+        (
+            "/v1/lease",
+            json!({ "policy": "tokens", "key": "k", "asked": 1, "ttl_ms": 1,
+                    "settle": { "reservation": reservation, "spent": 1_000_000_000_001_u64 } }),
+            "settle.spent",
+            "use 0 to",
+        ),
+        ("/v1/reserve", json!({ "checks": [], "policy": "tokens", "ttl_ms": 1 }), "checks", "`ttl_ms` and `expires`"),
     ] {
         refused(&service, path, &body, 400, field, message);
     }
@@ -259,7 +269,7 @@ fn an_id_of_a_policy_that_has_changed_still_works_and_one_of_a_removed_policy_is
 #[test]
 fn an_override_counts_open_holds_only_if_the_policy_does() {
     let (service, _) = service_with_clock();
-    let other = |policy: &str, limit: &str| json!({ "policy": policy, "key": "k", "kind": "limits", "limits": [limit], "for_good": true });
+    let other = |policy: &str, limit: &str| json!({ "policy": policy, "key": "k", "kind": "limits", "limits": [limit], "permanent": true });
     refused(&service, "/v1/override", &other("tokens", "1/inflight"), 400, "limits", "use limits with a window");
     assert_eq!(post(service.http, "/v1/override", &other("jobs", "1/inflight")).status, 200);
     let reserve = json!({ "policy": "jobs", "key": "k", "ttl_ms": 1_000 });
