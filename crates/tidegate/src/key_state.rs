@@ -308,8 +308,9 @@ impl KeyState {
             }
         }
         let answer = |view: StateView<'_>| {
-            let decision = answer(policy.limits(), view, moment, cost, &checked.check, outcome);
-            in_mode(checked.check.with_wait_for_reservation(decision, moment.now), policy.mode())
+            let mut decision = answer(policy.limits(), view, moment, cost, &checked.check, outcome);
+            checked.check.wait_for_reservation(&mut decision, moment.now);
+            in_mode(decision, policy.mode())
         };
         let mut decision = match &self.0 {
             Some(state) => state.read(policy, answer),

@@ -42,7 +42,7 @@ pub(crate) struct StateView<'a> {
     pub(crate) states: &'a [LimitState],
     pub(crate) newest: i64,
     /// For a key with open reservations.
-    pub(crate) forecast: Option<Forecast<'a>>,
+    pub(crate) forecast: Option<&'a Forecast<'a>>,
 }
 
 impl<'a> StateView<'a> {
@@ -55,20 +55,20 @@ impl<'a> StateView<'a> {
     /// Units in use under a limit at `t`.
     #[inline]
     pub(crate) fn used(&self, spec: &LimitSpec, t: i64) -> u64 {
-        let reserved = self.forecast.map_or(0, |forecast| forecast.reserved(spec));
-        if spec.is_in_flight() {
-            return reserved;
+        // A limit on the units in open holds has no state.
+        let used = self.states.get(spec.state).map_or(0, |state| state.used(spec, self.newest, t));
+        match self.forecast {
+            Some(forecast) => used + forecast.reserved(spec),
+            None => used,
         }
-        self.state(spec).used(spec, self.newest, t) + reserved
     }
 
     /// The first time, `t` or later, at which at most `level` units are in use under a limit.
     #[inline]
     pub(crate) fn falls_to(&self, spec: &LimitSpec, level: u64, t: i64) -> i64 {
-        match &self.forecast {
+        match self.forecast {
             Some(forecast) => forecast.falls_to(self, spec, level, t),
-            None if spec.is_in_flight() => t,
-            None => self.state(spec).falls_to(spec, self.newest, level, t),
+            None => self.states.get(spec.state).map_or(t, |state| state.falls_to(spec, self.newest, level, t)),
         }
     }
 }

@@ -253,7 +253,7 @@ impl Store for Limiter {
 
     #[inline]
     fn decide_now(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
-        if policy.one_limit().is_none() && op != Op::Peek {
+        if policy.has_in_flight_limit() && op != Op::Peek {
             refuse_in_flight(policy)?;
         }
         Ok(self.store.decide(op, policy, key, cost, self.clock.now()))

@@ -60,7 +60,7 @@ pub(crate) struct ConvertedStates<'a> {
 impl ConvertedStates<'_> {
     pub(crate) fn view<'r>(&'r self, policy: &'r Policy) -> StateView<'r> {
         let specs = self.specs.as_deref().unwrap_or_else(|| policy.specs());
-        StateView { specs, states: &self.states, newest: self.newest, forecast: self.forecast }
+        StateView { specs, states: &self.states, newest: self.newest, forecast: self.forecast.as_ref() }
     }
 }
 

@@ -89,6 +89,7 @@ pub struct Policy {
     layout: Arc<Layout>,
     identity: Identity,
     one_limit: Option<OneLimit>,
+    has_in_flight_limit: bool,
     /// Whether a caller supplied the limits. The states of such policies have their own bounds.
     supplied_by_caller: bool,
     on_store_failure: OnStoreFailure,
@@ -151,8 +152,9 @@ impl Policy {
             }
         }
         let layout = Layout::new(Algorithm::default(), &limits);
+        let has_in_flight_limit = limits.iter().any(Limit::is_in_flight);
         let policy = Self {
-            identity: Identity::new(name.as_deref(), &layout, has_in_flight(&limits)),
+            identity: Identity::new(name.as_deref(), &layout, has_in_flight_limit),
             layout: Arc::new(layout),
             supplied_by_caller: name.is_none(),
             name,
@@ -161,6 +163,7 @@ impl Policy {
             mode: Mode::default(),
             specs: Arc::default(),
             one_limit: None,
+            has_in_flight_limit,
             on_store_failure: OnStoreFailure::default(),
             reservation_bounds: ReservationBounds::default(),
             local: None,
@@ -178,7 +181,7 @@ impl Policy {
         };
         let capacities: Vec<u64> = self.limits.iter().map(capacity).collect();
         self.algorithm = algorithm;
-        self.identity = Identity::new(self.name.as_deref(), &layout, has_in_flight(&self.limits));
+        self.identity = Identity::new(self.name.as_deref(), &layout, self.has_in_flight_limit);
         self.layout = Arc::new(layout);
         self.with_capacities(&capacities)
     }
@@ -287,7 +290,7 @@ impl Policy {
 
     /// Whether some limit is on the units in open holds. Requests under such a policy are reserved, not checked.
     pub fn has_in_flight_limit(&self) -> bool {
-        has_in_flight(&self.limits)
+        self.has_in_flight_limit
     }
 
     /// The name; `None` for limits supplied by a caller without a name.
@@ -364,12 +367,8 @@ impl Policy {
     }
 
     pub(crate) fn identity_text(&self) -> String {
-        identity_text(self.name.as_deref(), &self.layout, has_in_flight(&self.limits))
+        identity_text(self.name.as_deref(), &self.layout, self.has_in_flight_limit)
     }
-}
-
-fn has_in_flight(limits: &[Limit]) -> bool {
-    limits.iter().any(Limit::is_in_flight)
 }
 
 /// The text that identifies the state of a policy. Policies with the same text share the state of a key.

@@ -96,12 +96,14 @@ impl FitCheck {
         }
     }
 
-    /// The decision with the wait for the first reservation to end, if the key has too many.
-    pub(crate) fn with_wait_for_reservation(&self, mut decision: Decision, now: i64) -> Decision {
-        if let (Some(end), Reason::Limited) = (self.full_until, decision.reason) {
+    /// Adds the wait for the first reservation to end, if the key has too many.
+    #[inline]
+    pub(crate) fn wait_for_reservation(&self, decision: &mut Decision, now: i64) {
+        if let Some(end) = self.full_until
+            && decision.reason == Reason::Limited
+        {
             decision.retry_after_us = Some(decision.retry_after_us.unwrap_or(0).max(wait(end, now)));
         }
-        decision
     }
 
     /// Checks another cost against the same units in use.

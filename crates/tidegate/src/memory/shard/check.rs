@@ -12,7 +12,6 @@ use crate::{
         bounds::{AtCapacity, Bounds},
         id::Id,
     },
-    reservation::open::Reservations,
 };
 
 /// The result of the first step of a decision.
@@ -114,11 +113,16 @@ impl Shard {
         } else {
             (request.now.max(newest), None)
         };
-        if self.reservations_at(address).and_then(Reservations::first_end).is_some_and(|end| end <= at) {
+        let mut has_ends = false;
+        let mut check = self.read(address, request.policy, |view| {
+            has_ends = view.forecast.is_some_and(|forecast| forecast.reservations.first_end_or_max() <= at);
+            check_fit(view, at, request.cost)
+        });
+        if has_ends {
             let ended = self.end_reservations(address, request.policy, at, bounds, peek);
             before = before.or(ended);
+            check = self.read(address, request.policy, |view| check_fit(view, at, request.cost));
         }
-        let check = self.read(address, request.policy, |view| check_fit(view, at, request.cost));
         CheckedRequest { location, at, check, earlier: 0, before }
     }
 

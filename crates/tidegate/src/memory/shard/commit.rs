@@ -23,7 +23,7 @@ impl Shard {
         grant: Option<&Grant>,
         bounds: &Bounds,
     ) -> Decision {
-        let decision = match checked.location {
+        let mut decision = match checked.location {
             StateLocation::Own(at) => {
                 // Another request of the decision may have moved the slot.
                 let unmoved = self.keys.slot_count() > at && self.keys.slot(at).id == request.id;
@@ -36,7 +36,7 @@ impl Shard {
             StateLocation::New => self.commit_new_key(request, &checked, outcome, grant, bounds),
             _ => self.commit_at_capacity(request, &mut checked, outcome, grant, bounds),
         };
-        let decision = checked.check.with_wait_for_reservation(decision, request.now);
+        checked.check.wait_for_reservation(&mut decision, request.now);
         in_mode(decision, request.policy.mode())
     }
 
