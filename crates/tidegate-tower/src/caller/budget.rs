@@ -56,7 +56,7 @@ enum Taken<S: Store> {
     /// Charges.
     Charges(Vec<PolicyCharge>),
     /// A hold.
-    Hold(HoldGuard<FailSafe<S>>),
+    Hold(Box<HoldGuard<FailSafe<S>>>),
 }
 
 impl Budget {
@@ -220,7 +220,7 @@ impl<S: Store + Clone + 'static> Budget<S> {
     pub async fn reserve_call(&self, call: Call, hold: Hold) -> Result<HeldCall<S>, AcquireError> {
         match self.take(&call, Some(hold)).await? {
             (decision, Taken::Hold(guard)) => {
-                Ok(HeldCall::new(self.clone(), call.key, guard, decision, self.settings.policies.len()))
+                Ok(HeldCall::new(self.clone(), call.key, *guard, decision, self.settings.policies.len()))
             }
             (_, Taken::Charges(_)) => unreachable!("a hold was requested"),
         }
@@ -264,7 +264,7 @@ impl<S: Store + Clone + 'static> Budget<S> {
             Taken::Charges(charges) => {
                 refund(Permit { budget: self.clone(), key: key.clone(), charges, decision }).await;
             }
-            Taken::Hold(guard) => release_without_waiting(guard, self.store().is_immediate(), || {}),
+            Taken::Hold(guard) => release_without_waiting(*guard, self.store().is_immediate(), || {}),
         }
     }
 
@@ -330,7 +330,7 @@ impl<S: Store + Clone + 'static> Budget<S> {
                 let decisions = external_store::combine(&OwnedSpend::borrow_all(spends), own);
                 let taken = match (with_hold, guard) {
                     (None, _) => Taken::Charges(charges(spends, &decisions, is_shared)),
-                    (Some(_), Some(guard)) => Taken::Hold(guard),
+                    (Some(_), Some(guard)) => Taken::Hold(Box::new(guard)),
                     (Some(_), None) => return Err(AcquireError::StoreUnavailable),
                 };
                 Ok(Ok((decisions.overall, taken)))
