@@ -358,6 +358,24 @@ fn units_of_a_process_that_died_come_back_if_the_hold_is_released() {
 struct Broken;
 
 impl Store for Broken {
+    async fn reserve(
+        &self,
+        _: &Policy,
+        _: &Key<'_>,
+        _: tidegate::Cost,
+        _: Hold,
+    ) -> Result<tidegate::Reserved, tidegate::StoreError> {
+        Err(tidegate::StoreError::Unavailable { cause: "broken", message: "no answer".to_owned() })
+    }
+
+    async fn reserve_all(
+        &self,
+        _: &[tidegate::Spend<'_>],
+        _: Hold,
+    ) -> Result<tidegate::ReservedAll, tidegate::StoreError> {
+        Err(tidegate::StoreError::Unavailable { cause: "broken", message: "no answer".to_owned() })
+    }
+
     async fn decide(
         &self,
         _: tidegate::Op,
