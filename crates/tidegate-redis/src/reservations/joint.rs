@@ -133,7 +133,7 @@ impl JointReserve<'_> {
         }
     }
 
-    /// Releases what was reserved, so that nothing is. What can't be released ends by itself.
+    /// Releases the earlier parts. A part that can't be released ends at its ttl.
     async fn give_back(&self, parts: &mut [Result<Decision, Error>]) {
         let held = self.spends.iter().zip(self.requests).zip(parts).filter_map(|((spend, request), part)| {
             part.as_ref().ok()?.charged_at()?;

@@ -26,7 +26,7 @@ const SEPARATOR: &str = " ";
 const NAMED: char = 'n';
 const UNNAMED: char = 'u';
 
-/// The id of a hold or a lease. Whoever has it can commit, release, renew or settle the reservation.
+/// The id of a hold or a lease. Every holder of the id can commit, release, renew or settle the reservation.
 ///
 /// It is opaque text of at most 200 characters. It can't be guessed and says nothing about the key. It works on every node
 /// that shares the store.
