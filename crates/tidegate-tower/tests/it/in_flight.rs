@@ -101,7 +101,7 @@ async fn a_hold_ends_when_the_client_is_gone() {
 async fn a_hold_ends_when_the_client_is_gone_before_the_response() {
     let (began, mut has_begun) = mpsc::channel::<oneshot::Sender<()>>(1);
     let answer = async move || {
-        // The sender is told when this future is dropped.
+        // The sender gets an error when this future is dropped.
         let (_never, dropped) = oneshot::channel::<()>();
         let (gone, is_gone) = oneshot::channel();
         began.send(gone).await.expect("the test waits");
