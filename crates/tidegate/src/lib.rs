@@ -24,6 +24,7 @@ mod op;
 mod overrides;
 mod policy;
 mod reservation;
+mod reserved_states;
 mod store;
 mod stored_state;
 mod sync;

@@ -2,7 +2,7 @@
 
 use crate::{
     algorithm::AlgorithmKind,
-    algorithms::{LimitState, Recording, gcra, log::Log},
+    algorithms::{LimitState, Recording, log::Log},
     layout::{Layout, LimitSpec},
     migration::DatedHistory,
     policy::{MAX_LIMITS, Policy},
@@ -10,6 +10,7 @@ use crate::{
         forecast::Forecast,
         open::{Reservation, Reservations},
     },
+    reserved_states::ReservedStates,
 };
 
 /// The states of all limits of one key under one policy, at the time of the newest charge.
@@ -23,16 +24,6 @@ pub(crate) enum LimitStates {
     Migrating(Box<DatedHistory>),
     /// The key has open reservations. It is boxed, so that keys without them need no memory for them.
     Reserved(Box<ReservedStates>),
-}
-
-/// The states of a key with open reservations. A decision reads the states and the first fields of the reservations, which
-/// are in the first two cache lines.
-#[derive(Debug, Clone)]
-#[repr(C, align(64))]
-pub(crate) struct ReservedStates {
-    /// Never with reservations of its own.
-    pub(crate) states: LimitStates,
-    pub(crate) reservations: Reservations,
 }
 
 /// The state of a key as a policy reads it.
@@ -120,14 +111,14 @@ impl LimitStates {
             Self::One(state) => Some(std::slice::from_ref(state)),
             Self::Many(states) => Some(states),
             Self::Migrating(_) => None,
-            Self::Reserved(reserved) => reserved.states.states(),
+            Self::Reserved(reserved) => reserved.states().states(),
         }
     }
 
     /// The states without the reservations of the key.
     pub(crate) fn unreserved(&self) -> &Self {
         match self {
-            Self::Reserved(reserved) => &reserved.states,
+            Self::Reserved(reserved) => reserved.states(),
             other => other,
         }
     }
@@ -135,7 +126,7 @@ impl LimitStates {
     /// The states without the reservations of the key.
     pub(crate) fn unreserved_mut(&mut self) -> &mut Self {
         match self {
-            Self::Reserved(reserved) => &mut reserved.states,
+            Self::Reserved(reserved) => reserved.parts_mut().0,
             other => other,
         }
     }
@@ -144,14 +135,14 @@ impl LimitStates {
     #[inline]
     pub(crate) fn reservations(&self) -> Option<&Reservations> {
         match self {
-            Self::Reserved(reserved) => Some(&reserved.reservations),
+            Self::Reserved(reserved) => Some(reserved.reservations()),
             _ => None,
         }
     }
 
     pub(crate) fn reservations_mut(&mut self) -> Option<&mut Reservations> {
         match self {
-            Self::Reserved(reserved) => Some(&mut reserved.reservations),
+            Self::Reserved(reserved) => Some(reserved.parts_mut().1),
             _ => None,
         }
     }
@@ -159,21 +150,22 @@ impl LimitStates {
     /// Adds a reservation.
     pub(crate) fn reserve(&mut self, new: Reservation) {
         if let Self::Reserved(reserved) = self {
-            reserved.reservations.insert(new);
+            reserved.parts_mut().1.insert(new);
             return;
         }
-        let states = std::mem::replace(self, Self::Many(Box::default()));
-        let mut reservations = Reservations::default();
-        reservations.insert(new);
-        *self = Self::Reserved(Box::new(ReservedStates { states, reservations }));
+        let mut reserved = Box::new(ReservedStates::default());
+        let (states, open) = reserved.parts_mut();
+        *states = std::mem::replace(self, Self::Many(Box::default()));
+        open.insert(new);
+        *self = Self::Reserved(reserved);
     }
 
     /// Stores the states as those of a key without reservations, if it has none left.
     pub(crate) fn drop_reservations_if_none(&mut self) {
         if let Self::Reserved(reserved) = self
-            && reserved.reservations.is_empty()
+            && reserved.reservations().is_empty()
         {
-            *self = std::mem::replace(&mut reserved.states, Self::Many(Box::default()));
+            *self = reserved.take_states();
         }
     }
 
@@ -190,7 +182,7 @@ impl LimitStates {
     /// Charges `units` at `at`, in the layout of the states. Without `room`, a log allocates nothing.
     pub(crate) fn charge(&mut self, layout: &Layout, newest: i64, units: u64, at: i64, room: bool) -> Recording {
         if let Self::Reserved(reserved) = self {
-            return reserved.states.charge(layout, newest, units, at, room);
+            return reserved.parts_mut().0.charge(layout, newest, units, at, room);
         }
         if let Self::Migrating(history) = self {
             if !history.is_over(at) {
@@ -210,7 +202,7 @@ impl LimitStates {
     /// Gives units back to `charged_at`, in the layout of the states. Returns whether any were in use there.
     pub(crate) fn refund(&mut self, layout: &Layout, newest: i64, units: u64, charged_at: i64, at: i64) -> bool {
         if let Self::Reserved(reserved) = self {
-            return reserved.states.refund(layout, newest, units, charged_at, at);
+            return reserved.parts_mut().0.refund(layout, newest, units, charged_at, at);
         }
         if let Self::Migrating(history) = self {
             return history.refund(layout, newest, units, charged_at, at);
@@ -223,8 +215,9 @@ impl LimitStates {
     /// Moves the units that were in use at `newest` to the much earlier `now`.
     pub(crate) fn rebase(&mut self, layout: &Layout, newest: i64, now: i64) {
         if let Self::Reserved(reserved) = self {
-            reserved.reservations.shift(newest - now);
-            return reserved.states.rebase(layout, newest, now);
+            let (states, open) = reserved.parts_mut();
+            open.shift(newest - now);
+            return states.rebase(layout, newest, now);
         }
         self.finish_migration(layout, newest);
         self.for_each(layout, |spec, state| state.rebase(spec, newest, now));
@@ -235,7 +228,7 @@ impl LimitStates {
         match self {
             Self::Migrating(history) => at >= history.idle_at(newest),
             Self::Reserved(reserved) => {
-                at >= reserved.idle_at(layout, newest) && reserved.states.is_idle(layout, newest, at)
+                at >= reserved.idle_at(layout, newest) && reserved.states().is_idle(layout, newest, at)
             }
             Self::One(_) | Self::Many(_) => {
                 let view = self.bare_view(layout, newest);
@@ -248,7 +241,9 @@ impl LimitStates {
     pub(crate) fn unused_at(&self, layout: &Layout, newest: i64) -> i64 {
         match self {
             Self::Migrating(history) => history.idle_at(newest),
-            Self::Reserved(reserved) => reserved.idle_at(layout, newest).max(reserved.states.unused_at(layout, newest)),
+            Self::Reserved(reserved) => {
+                reserved.idle_at(layout, newest).max(reserved.states().unused_at(layout, newest))
+            }
             Self::One(_) | Self::Many(_) => {
                 let view = self.bare_view(layout, newest);
                 view.specs.iter().map(|spec| view.falls_to(spec, 0, newest)).max().unwrap_or(newest)
@@ -271,34 +266,6 @@ impl LimitStates {
         for (spec, state) in layout.bare_specs().iter().zip(states) {
             with(spec, state);
         }
-    }
-}
-
-impl Default for ReservedStates {
-    fn default() -> Self {
-        Self { states: LimitStates::Many(Box::default()), reservations: Reservations::default() }
-    }
-}
-
-impl ReservedStates {
-    /// Allocated bytes, itself included.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.states.heap_bytes() + self.reservations.heap_bytes()
-    }
-
-    /// The first time at which the last reservation has ended, and no window counts its units. A counter counts units for
-    /// up to two windows. The debt of gcra lasts until it has drained, which may take many windows.
-    fn idle_at(&self, layout: &Layout, newest: i64) -> i64 {
-        let last_end = self.reservations.last_end().unwrap_or(newest);
-        let windows_end = last_end.saturating_add(2 * layout.longest_window()).saturating_add(1);
-        let leased = self.reservations.leased();
-        if leased == 0 {
-            return windows_end;
-        }
-        let longest = layout.grids().iter().filter_map(|grid| gcra::time_to_drain(*grid, leased)).max();
-        let Some(longest) = longest else { return windows_end };
-        // Leases add to the debt that is left when they end.
-        windows_end.max(last_end.max(self.states.unused_at(layout, newest)).saturating_add(longest))
     }
 }
 

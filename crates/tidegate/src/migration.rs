@@ -157,7 +157,7 @@ impl LimitStates {
             Self::Migrating(dated) => std::slice::from_ref(&dated.history),
             Self::One(state) => std::slice::from_ref(state),
             Self::Many(states) => states,
-            Self::Reserved(reserved) => return reserved.states.history(layout, newest),
+            Self::Reserved(reserved) => return reserved.states().history(layout, newest),
         };
         if let [LimitState::Log(log)] = states {
             return log.clone();

@@ -52,7 +52,7 @@ impl Debt {
     }
 
     pub(crate) fn refund(&mut self, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
-        let added = debt_of(grid, units).saturating_sub(drained(grid, t - charged_at));
+        let added = debt_left(grid.window, grid.drain, units, t - charged_at);
         let returned = added.min(self.left(grid, newest, t));
         *self = Self::new(self.unit_micros() - returned);
         returned > 0
@@ -116,6 +116,13 @@ pub(crate) fn max_units(limit: Limit) -> u64 {
 pub(crate) fn time_to_drain(grid: Grid, units: u64) -> Option<i64> {
     let time = debt_of(grid, units).checked_add(grid.drain.checked_sub(1)?.into())? / u128::from(grid.drain);
     Some(time.min(SATURATION.into()) as i64)
+}
+
+/// The part of the debt of `units` that is left after `elapsed` microseconds.
+#[inline]
+pub(crate) fn debt_left(window: i64, drain: u64, units: u64, elapsed: i64) -> u128 {
+    let drained = u128::from(elapsed.cast_unsigned()) * u128::from(drain);
+    (u128::from(units) * u128::from(window.cast_unsigned())).saturating_sub(drained)
 }
 
 /// The debt that `units` add.

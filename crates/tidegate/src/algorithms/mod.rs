@@ -126,7 +126,8 @@ impl LimitState {
     }
 
     /// Applies `action` to the state at `t`, and stores the result if it charged.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the output stays in registers")]
     pub(crate) fn apply<A: Action>(&mut self, spec: &LimitSpec, newest: i64, t: i64, action: A) -> A::Output {
         let LimitSpec { grid, longest_window, .. } = *spec;
         let (output, _) = match self {
@@ -187,6 +188,7 @@ impl LimitState {
     }
 
     /// Allocated bytes.
+    #[inline]
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::Log(log) | Self::Buckets(log) => log.heap_bytes(),

@@ -11,7 +11,9 @@
 pub(crate) mod forecast;
 mod guard;
 pub(crate) mod id;
+mod log_forecast;
 pub(crate) mod open;
+mod releases;
 
 use std::{fmt, str::FromStr, time::Duration};
 

@@ -4,8 +4,8 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::{AtEnd, OpenReservation};
-use crate::timestamp::Timestamp;
+use super::{AtEnd, OpenReservation, releases::Releases};
+use crate::{algorithms::LimitState, layout::Grid, timestamp::Timestamp};
 
 /// The maximum number of reservations that an inspection lists.
 const MAX_LISTED: usize = 1000;
@@ -117,6 +117,8 @@ pub(crate) fn halves(nonce: [u8; 16]) -> Nonce {
 pub(crate) struct Reservations {
     /// The end of the first reservation, or the latest time.
     first_end: i64,
+    /// The end of the last reservation, if there is one.
+    last_end: i64,
     leases: u32,
     /// Units of all holds.
     held: u64,
@@ -131,12 +133,14 @@ pub(crate) struct Reservations {
     parts_bytes: usize,
     /// The number of the next grant.
     next_number: u64,
+    releases: Releases,
 }
 
 impl Default for Reservations {
     fn default() -> Self {
         Self {
             first_end: i64::MAX,
+            last_end: 0,
             open: VecDeque::new(),
             held: 0,
             leased: 0,
@@ -145,16 +149,17 @@ impl Default for Reservations {
             held_at_newest: 0,
             next_number: 0,
             parts_bytes: 0,
+            releases: Releases::Unknown,
         }
     }
 }
 
 impl Reservations {
-    /// Removes all reservations and keeps the allocated memory.
-    pub(crate) fn clear(&mut self) {
-        let mut open = std::mem::take(&mut self.open);
-        open.clear();
-        *self = Self { open, ..Self::default() };
+    /// Forgets the grants of a key whose reservations have all been closed, and keeps the allocated memory.
+    pub(crate) fn reset(&mut self) {
+        debug_assert!(self.open.is_empty(), "an open reservation would be lost");
+        (self.newest_hold, self.held_at_newest, self.next_number) = (0, 0, 0);
+        self.releases = Releases::Unknown;
     }
 
     /// Whether no reservation has ended at `at`, and none is a lease.
@@ -205,7 +210,23 @@ impl Reservations {
 
     /// The time at which the last reservation ends.
     pub(crate) fn last_end(&self) -> Option<i64> {
-        self.open.back().map(|last| last.until)
+        (!self.open.is_empty()).then_some(self.last_end)
+    }
+
+    /// The first time, `t` or later, at which at most `level` units are in use under a limit, given that all holds have ended
+    /// at `t`. It reads none of them. `None` for a log.
+    pub(crate) fn falls_to_after_all(
+        &mut self,
+        state: &LimitState,
+        grid: Grid,
+        newest: i64,
+        level: u64,
+        t: i64,
+    ) -> Option<i64> {
+        if !self.releases.are_of(state, grid, newest) {
+            self.releases = Releases::of(state, grid, newest, &self.open);
+        }
+        self.releases.falls_to(state, grid, newest, level, t)
     }
 
     /// All reservations, in the order of their ends.
@@ -275,7 +296,9 @@ impl Reservations {
             open.gives_back = false;
         }
         self.first_end = self.open.front().map_or(i64::MAX, |first| first.until);
+        self.last_end -= step;
         (self.newest_hold, self.held_at_newest) = (0, 0);
+        self.releases = Releases::Unknown;
     }
 
     /// Lists the reservations for an inspection.
@@ -306,6 +329,7 @@ impl Reservations {
             self.leases += 1;
         } else {
             self.held += new.units;
+            self.releases.add(&new);
             if new.is_released_at_end() && new.granted_at == self.newest_hold {
                 self.held_at_newest += new.units;
             }
@@ -318,14 +342,20 @@ impl Reservations {
             _ => self.open.len(),
         };
         self.first_end = self.first_end.min(new.until);
+        if at == self.open.len() {
+            self.last_end = new.until;
+        }
         self.open.insert(at, new);
     }
 
     /// Removes the reservation at this position.
     pub(crate) fn remove(&mut self, at: usize) -> Option<Reservation> {
-        let removed = self.open.remove(at)?;
+        let removed = if at == 0 { self.open.pop_front() } else { self.open.remove(at) }?;
         if at == 0 {
             self.first_end = self.open.front().map_or(i64::MAX, |first| first.until);
+        }
+        if at == self.open.len() {
+            self.last_end = self.open.back().map_or(0, |last| last.until);
         }
         self.parts_bytes -= removed.parts_bytes();
         if removed.is_lease() {
@@ -333,6 +363,7 @@ impl Reservations {
             self.leases -= 1;
         } else {
             self.held -= removed.units;
+            self.releases.remove(&removed);
             if removed.is_released_at_end() && removed.granted_at == self.newest_hold {
                 self.held_at_newest -= removed.units;
             }

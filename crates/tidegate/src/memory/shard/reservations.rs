@@ -10,7 +10,6 @@ use super::{
 use crate::{
     answer::{Fit, Outcome},
     decision::Decision,
-    limit_states::ReservedStates,
     memory::bounds::Bounds,
     op::Op,
     overrides::OverrideRule,
@@ -19,6 +18,7 @@ use crate::{
         Lease, ReservationError,
         open::{AllParts, Grant, Nonce, Reservations},
     },
+    reserved_states::ReservedStates,
     stored_state::StoredState,
 };
 

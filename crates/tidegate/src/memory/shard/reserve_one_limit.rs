@@ -11,11 +11,12 @@ use crate::{
     },
     decision::{Decision, Reason},
     key_state::FAR_BEHIND,
-    limit_states::{LimitStates, ReservedStates},
+    limit_states::LimitStates,
     memory::bounds::Bounds,
     op::Op,
     policy::OneLimit,
-    reservation::open::{Grant, Nonce, Reservations},
+    reservation::open::{Grant, Nonce},
+    reserved_states::ReservedStates,
 };
 
 /// The maximum number of unused boxes that a shard keeps, and of reservations that one has room for.
@@ -23,7 +24,8 @@ const MAX_SPARE: usize = 4;
 const MAX_SPARE_CAPACITY: usize = 8;
 
 impl Shard {
-    /// Decides a request for a key with open reservations. `None` for all but admitted requests, without any change.
+    /// Decides a request for a key with open reservations. `None`, without any change, if the key has none, or if one of
+    /// them has ended or is a lease.
     #[inline(never)]
     pub(super) fn decide_reserved(
         &mut self,
@@ -32,27 +34,33 @@ impl Shard {
         one_limit: &OneLimit,
         op: Op,
         bounds: &Bounds,
-    ) -> Option<(OneLimitAnswer, Moment)> {
+    ) -> Option<Decision> {
         let slot = self.keys.slot_mut(at);
         let (newest, large) = (slot.newest(), slot.large_state()?);
-        let moment = Moment { now: request.now, at: request.now.max(newest) };
-        let LimitStates::Reserved(reserved) = self.large_states.get_mut(large) else { return None };
-        let (state, open) = reserved.without_ends_or_leases(moment.at)?;
-        let before = state.heap_bytes();
-        let room = bounds.has_room(LOG_GROWTH);
-        let action = OneLimitRequest { op, cost: request.cost, capacity: one_limit.spec.capacity, room };
-        let mut answer = state.apply(&one_limit.spec, newest, moment.at, action);
-        if !answer.charged {
+        if !self.layouts.is(slot, one_limit.layout_id) || newest - request.now > FAR_BEHIND {
             return None;
         }
-        slot.set_newest(moment.at);
-        self.counters.joined += u64::from(answer.joined);
-        bounds.count_bytes(before, state.heap_bytes());
-        match reset_of_log(state, open, one_limit, moment, answer.reset_at) {
-            Some(reset_at) => answer.reset_at = reset_at,
-            None => answer.reset_at = self.reset_at(at, request, one_limit, moment),
+        let moment = Moment { now: request.now, at: request.now.max(newest) };
+        let LimitStates::Reserved(reserved) = self.large_states.get_mut(large) else { return None };
+        let before = reserved.state_bytes();
+        let (spec, room) = (&one_limit.spec, bounds.has_room(LOG_GROWTH));
+        let action = OneLimitRequest { op, cost: request.cost, capacity: spec.capacity, room };
+        let mut answer = reserved.decide_only(spec, newest, moment.at, action)?;
+        if answer.charged {
+            slot.set_newest(moment.at);
+            self.counters.joined += u64::from(answer.joined);
+            bounds.count_bytes(before, reserved.state_bytes());
         }
-        Some((answer, moment))
+        // A hold that ends before units fall to a level by themselves makes them fall earlier.
+        if reserved.reservations().first_end_or_max() < answer.retry_at.max(answer.reset_at) {
+            let (newest, level) = (slot.newest(), spec.capacity.saturating_sub(request.cost));
+            let retry_at = reserved.falls_to(spec, newest, level, answer.retry_at);
+            let reset_at = reserved.falls_to(spec, newest, 0, answer.reset_at);
+            answer.retry_at = retry_at.unwrap_or_else(|| self.search_fall_to(at, request, one_limit, moment, level));
+            answer.reset_at = reset_at.unwrap_or_else(|| self.search_fall_to(at, request, one_limit, moment, 0));
+        }
+        self.count(op, answer.allows(one_limit.mode));
+        Some(answer.decision(one_limit, moment))
     }
 
     /// Reserves the units of a request. `None` for all but admitted requests, without any change.
@@ -72,15 +80,13 @@ impl Shard {
         let moment = Moment { now: request.now, at: request.now.max(newest) };
         let (spec, max) = (&one_limit.spec, request.policy.reservation_bounds().max_reservations());
         let room = bounds.has_room(LOG_GROWTH + size_of::<ReservedStates>() + self.large_states.bytes_to_put());
-        let capacity = one_limit.spec.capacity;
-        let action = OneLimitRequest { op: Op::Check, cost: request.cost, capacity, room };
+        let action = OneLimitRequest { op: Op::Check, cost: request.cost, capacity: spec.capacity, room };
         let mut answer;
-        let reset_at;
         let large = slot.large_state();
         match large.map(|large| self.large_states.get_mut(large)) {
             Some(LimitStates::Reserved(reserved)) => {
                 let before = reserved.heap_bytes();
-                let (state, open) = reserved.without_ends_or_leases(moment.at)?;
+                let (state, open) = reserved.only_state_mut(moment.at)?;
                 if open.len() >= max as usize || !bounds.has_room(open.bytes_to_insert()) {
                     return None;
                 }
@@ -89,7 +95,6 @@ impl Shard {
                     return None;
                 }
                 open.insert(grant.clone().at(request.cost, moment.at));
-                reset_at = reset_of_log(state, open, one_limit, moment, answer.reset_at);
                 bounds.count_bytes(before, reserved.heap_bytes());
             }
             _ if !room => return None,
@@ -103,17 +108,14 @@ impl Shard {
                 };
                 let before = large.map_or(0, |_| state.heap_bytes());
                 answer = state.apply(spec, newest, moment.at, action);
-                let states = if answer.charged {
+                let mut states = LimitStates::One(state);
+                if answer.charged {
                     let mut reserved = self.spare_reserved.pop().unwrap_or_default();
-                    let open = &mut reserved.reservations;
+                    let (empty, open) = reserved.parts_mut();
                     open.insert(grant.clone().at(request.cost, moment.at));
-                    reset_at = reset_of_log(&state, open, one_limit, moment, answer.reset_at);
-                    reserved.states = LimitStates::One(state);
-                    LimitStates::Reserved(reserved)
-                } else {
-                    reset_at = None;
-                    LimitStates::One(state)
-                };
+                    *empty = states;
+                    states = LimitStates::Reserved(reserved);
+                }
                 match large {
                     Some(large) => {
                         bounds.count_bytes(before, states.heap_bytes());
@@ -129,7 +131,7 @@ impl Shard {
         }
         self.keys.slot_mut(at).set_newest(moment.at);
         self.counters.joined += u64::from(answer.joined);
-        answer.reset_at = reset_at.unwrap_or_else(|| self.reset_at(at, request, one_limit, moment));
+        answer.reset_at = self.falls_to(at, request, one_limit, moment, 0, answer.reset_at);
         Some((answer, moment))
     }
 
@@ -150,7 +152,7 @@ impl Shard {
         }
         let moment = Moment { now: request.now, at: request.now.max(newest) };
         let LimitStates::Reserved(reserved) = self.large_states.get_mut(large) else { return None };
-        let (state, open) = reserved.without_ends_or_leases(moment.at)?;
+        let (state, open) = reserved.only_state_mut(moment.at)?;
         let before = state.heap_bytes();
         let (position, hold) = open.find(nonce, false)?;
         if hold.parts.is_some() {
@@ -169,76 +171,72 @@ impl Shard {
             state.refund(&one_limit.spec, newest, units - actual, granted_at, moment.at);
         }
         let used = state.used(&one_limit.spec, newest, moment.at);
-        let plain = if used > 0 { state.falls_to(&one_limit.spec, newest, 0, moment.at) } else { 0 };
-        let (is_last, first_end) = (open.is_empty(), open.first_end_or_max());
+        let mut reset_at = if used > 0 { state.falls_to(&one_limit.spec, newest, 0, moment.at) } else { 0 };
+        let is_last = open.is_empty();
         bounds.count_bytes(before, state.heap_bytes());
         if is_last {
             self.unreserve(at, large, bounds);
+        } else if used > 0 {
+            reset_at = self.falls_to(at, request, one_limit, moment, 0, reset_at);
         }
-        let reset_at =
-            if used > 0 && first_end < plain { self.reset_at(at, request, one_limit, moment) } else { plain };
         let reason = Reason::Allowed;
         let answer = OneLimitAnswer { reason, charged: false, joined: false, used, retry_at: 0, reset_at };
         Some(answer.decision(one_limit, moment))
     }
 
-    /// The time at which no units are in use, if reservations end before that.
+    /// The first time at which at most `level` units are in use. `plain` is that time if no reservation ended before it.
+    #[inline]
+    fn falls_to(
+        &mut self,
+        at: usize,
+        request: &KeyRequest<'_>,
+        one_limit: &OneLimit,
+        moment: Moment,
+        level: u64,
+        plain: i64,
+    ) -> i64 {
+        let slot = self.keys.slot(at);
+        let (newest, large) = (slot.newest(), slot.large_state());
+        let Some(LimitStates::Reserved(reserved)) = large.map(|large| self.large_states.get_mut(large)) else {
+            return plain;
+        };
+        let known = reserved.falls_to(&one_limit.spec, newest, level, plain);
+        known.unwrap_or_else(|| self.search_fall_to(at, request, one_limit, moment, level))
+    }
+
+    /// The same by a search over the ends of the reservations. The result is kept until something changes.
     #[cold]
-    fn reset_at(&self, at: usize, request: &KeyRequest<'_>, one_limit: &OneLimit, moment: Moment) -> i64 {
-        self.read(Address::key(at), request.policy, |view| view.falls_to(&one_limit.spec, 0, moment.at))
+    fn search_fall_to(
+        &mut self,
+        at: usize,
+        request: &KeyRequest<'_>,
+        one_limit: &OneLimit,
+        moment: Moment,
+        level: u64,
+    ) -> i64 {
+        let found =
+            self.read(Address::key(at), request.policy, |view| view.falls_to(&one_limit.spec, level, moment.at));
+        let large = self.keys.slot(at).large_state();
+        if let Some(LimitStates::Reserved(reserved)) = large.map(|large| self.large_states.get_mut(large)) {
+            reserved.set_falls_to(level, found);
+        }
+        found
     }
 
     /// Stores the state of a key whose last reservation has been closed.
     fn unreserve(&mut self, at: usize, large: usize, bounds: &Bounds) {
         let LimitStates::Reserved(mut reserved) = self.large_states.take(large) else { return };
         bounds.count_bytes(reserved.heap_bytes(), 0);
-        let states = std::mem::replace(&mut reserved.states, LimitStates::Many(Box::default()));
+        let states = reserved.take_states();
         self.keep_spare(reserved);
         self.store(Address::key(at), states, bounds);
     }
 
     /// Keeps a box for the next reservation.
     fn keep_spare(&mut self, mut reserved: Box<ReservedStates>) {
-        if self.spare_reserved.len() < MAX_SPARE && reserved.reservations.capacity() <= MAX_SPARE_CAPACITY {
-            reserved.reservations.clear();
+        if self.spare_reserved.len() < MAX_SPARE && reserved.reservations().capacity() <= MAX_SPARE_CAPACITY {
+            reserved.parts_mut().1.reset();
             self.spare_reserved.push(reserved);
         }
-    }
-}
-
-/// The time at which no units are in use, in the common cases. `plain` is that time if no hold ended.
-#[inline]
-fn reset_of_log(
-    state: &LimitState,
-    open: &Reservations,
-    one_limit: &OneLimit,
-    moment: Moment,
-    plain: i64,
-) -> Option<i64> {
-    let first_end = open.first_end_or_max();
-    if first_end >= plain {
-        return Some(plain);
-    }
-    let LimitState::Log(log) = state else { return None };
-    let held = open.held_at(moment.at);
-    match log.units_at_newest() {
-        // Units that no hold gives back count until they expire.
-        units if units > held => Some(plain),
-        // The older entries are not of the only hold.
-        units if units == held && open.len() == 1 => {
-            let before = log.last_closed().map_or(i64::MIN, |entry| entry + one_limit.spec.grid.window);
-            Some(first_end.max(before))
-        }
-        _ => None,
-    }
-}
-
-impl ReservedStates {
-    /// The state of the only limit and the reservations, if none of them has ended at `at` and none is a lease.
-    #[inline]
-    fn without_ends_or_leases(&mut self, at: i64) -> Option<(&mut LimitState, &mut Reservations)> {
-        let LimitStates::One(state) = &mut self.states else { return None };
-        let open = &mut self.reservations;
-        open.has_no_end_or_lease(at).then_some((state, open))
     }
 }

@@ -1,11 +1,4 @@
-//! Instructions of one decision, counted by callgrind. No clock is read, and no other thread runs.
-//!
-//! Every benchmark makes [`DECISIONS`] decisions of one kind, by which the counts are divided. Filling the store and
-//! building keys is not counted.
-//!
-//! Run it with `cargo run --release -p tidegate-instructions`.
-
-#![allow(missing_docs, reason = "gungraun's macros make public items")]
+//! Decisions without reservations.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -197,4 +190,3 @@ fn new_key(case: Case) -> Case {
 }
 
 library_benchmark_group!(name = decision, benchmarks = [known_key, sliding_log, two_limits, new_key]);
-main!(library_benchmark_groups = decision);

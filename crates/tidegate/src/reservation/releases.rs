@@ -1,0 +1,117 @@
+//! [`Releases`]: what all open holds together give back to one limit by their ends.
+//!
+//! It is updated with every hold, so that the answer to a request on a key with many holds reads none of them.
+
+use super::open::Reservation;
+use crate::{
+    algorithms::{
+        LimitState, UsageAt,
+        fixed_window::WindowCount,
+        gcra::{self, Debt},
+        sliding_counter::WindowCounts,
+    },
+    layout::Grid,
+};
+
+/// What the open holds that end as released give back to one limit, if nothing else changes the limit's state.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum Releases {
+    #[default]
+    Unknown,
+    /// Units that were granted in the window that starts at `start`, and in the window before it.
+    Windows { window: i64, start: i64, current: u64, previous: u64 },
+    /// The part of a debt that has not drained when the holds end.
+    Debt { window: i64, drain: u64, debt: u128 },
+}
+
+impl Releases {
+    /// The releases of `open` under a limit with this state and grid. `Unknown` for a log.
+    pub(super) fn of<'a>(
+        state: &LimitState,
+        grid: Grid,
+        newest: i64,
+        open: impl IntoIterator<Item = &'a Reservation>,
+    ) -> Self {
+        let Grid { window, drain, .. } = grid;
+        let mut releases = match state {
+            LimitState::Fixed(_) | LimitState::Counter(_) => {
+                Self::Windows { window, start: grid.start(newest), current: 0, previous: 0 }
+            }
+            LimitState::Gcra(_) => Self::Debt { window, drain, debt: 0 },
+            LimitState::Log(_) | LimitState::Buckets(_) => Self::Unknown,
+        };
+        open.into_iter().for_each(|open| releases.add(open));
+        releases
+    }
+
+    /// Whether they are known for a limit with this state and grid.
+    #[inline]
+    pub(super) fn are_of(&self, state: &LimitState, grid: Grid, newest: i64) -> bool {
+        match (self, state) {
+            (Self::Windows { window, start, .. }, LimitState::Fixed(_) | LimitState::Counter(_)) => {
+                *window == grid.window && (*start..start + window).contains(&newest)
+            }
+            (Self::Debt { window, drain, .. }, LimitState::Gcra(_)) => (*window, *drain) == (grid.window, grid.drain),
+            _ => false,
+        }
+    }
+
+    /// Adds a hold.
+    #[inline]
+    pub(super) fn add(&mut self, hold: &Reservation) {
+        self.change(hold, |sum, units| *sum += units, |sum, debt| *sum += debt);
+    }
+
+    /// Removes a hold that has been added.
+    #[inline]
+    pub(super) fn remove(&mut self, hold: &Reservation) {
+        self.change(hold, |sum, units| *sum -= units, |sum, debt| *sum -= debt);
+    }
+
+    #[inline]
+    fn change(
+        &mut self,
+        hold: &Reservation,
+        change_units: impl FnOnce(&mut u64, u64),
+        change_debt: impl FnOnce(&mut u128, u128),
+    ) {
+        match self {
+            Self::Windows { window, start, current, previous } if hold.is_released_at_end() => {
+                match hold.granted_at - *start {
+                    since if since >= *window => *self = Self::Unknown,
+                    since if since >= 0 => change_units(current, hold.units),
+                    since if since >= -*window => change_units(previous, hold.units),
+                    _ => {}
+                }
+            }
+            Self::Debt { window, drain, debt } if hold.is_released_at_end() => {
+                let left = gcra::debt_left(*window, *drain, hold.units, hold.until - hold.granted_at);
+                change_debt(debt, left);
+            }
+            _ => {}
+        }
+    }
+
+    /// The first time, `t` or later, at which at most `level` units are in use, given that all holds have ended at `t`.
+    #[inline]
+    pub(super) fn falls_to(&self, state: &LimitState, grid: Grid, newest: i64, level: u64, t: i64) -> Option<i64> {
+        match (*self, state) {
+            (Self::Windows { current, .. }, LimitState::Fixed(count)) => {
+                let count = WindowCount(count.0.saturating_sub(current));
+                Some(count.at(grid, newest, t).falls_to(level))
+            }
+            (Self::Windows { current, previous, .. }, LimitState::Counter(counts)) => {
+                let counts = WindowCounts {
+                    current: counts.current.saturating_sub(current),
+                    previous: counts.previous.saturating_sub(previous),
+                };
+                Some(counts.at(grid, newest, t).falls_to(level))
+            }
+            (Self::Debt { debt: given_back, .. }, LimitState::Gcra(debt)) => {
+                let debt = Debt::new(debt.unit_micros().saturating_sub(given_back));
+                Some(debt.at(grid, newest, t).falls_to(level))
+            }
+            _ => None,
+        }
+    }
+}
