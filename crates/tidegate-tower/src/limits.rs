@@ -11,6 +11,7 @@ use crate::{
     decision::{DecisionEvent, PendingCharge, PolicyIndex, PolicySpend, RequestDecision, ResponseUpdate, Settling},
     head::{RequestHead, ResponseHead},
     headers::{Draft10Headers, HeaderFormat, QuotaStatus},
+    hold::change::HoldEvent,
     key::{ClientAddress, CountError},
     response::{self, Denial},
     rule::Rule,
@@ -34,6 +35,7 @@ pub(crate) struct RequestLimits {
     pub(crate) allowed: Vec<IpNet>,
     pub(crate) refund_if: Option<Arc<RefundFn>>,
     pub(crate) on_decision: Option<Arc<DecisionFn>>,
+    pub(crate) on_hold_change: Option<Arc<HoldChangeFn>>,
     pub(crate) denial_response: Option<Arc<DenialFn>>,
     pub(crate) jitter: Duration,
     pub(crate) inserts_decision: bool,
@@ -43,6 +45,7 @@ pub(crate) struct RequestLimits {
 pub(crate) type SkipFn = dyn Fn(&RequestHead<'_>) -> bool + Send + Sync;
 pub(crate) type RefundFn = dyn Fn(&ResponseHead<'_>) -> bool + Send + Sync;
 pub(crate) type DecisionFn = dyn Fn(&DecisionEvent<'_>) + Send + Sync;
+pub(crate) type HoldChangeFn = dyn Fn(&HoldEvent<'_>) + Send + Sync;
 pub(crate) type DenialFn = dyn Fn(&Denial<'_>) -> Response<Bytes> + Send + Sync;
 
 /// What to do with a request.
@@ -70,6 +73,7 @@ impl RequestLimits {
             allowed: Vec::new(),
             refund_if: None,
             on_decision: None,
+            on_hold_change: None,
             denial_response: None,
             jitter: Duration::ZERO,
             inserts_decision: false,

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -21,20 +21,25 @@ pub(crate) struct DeferredStore {
     pub(crate) gate: Arc<Semaphore>,
     /// The number of commits that get no answer and do nothing.
     pub(crate) lost_commits: Arc<AtomicUsize>,
+    /// Whether no operation is carried out or answered.
+    pub(crate) fails: Arc<AtomicBool>,
 }
 
 impl DeferredStore {
     /// A store that answers soon.
     pub(crate) fn new(limiter: Arc<Limiter>) -> Self {
-        Self { limiter, gate: Arc::new(Semaphore::new(1)), lost_commits: Arc::default() }
+        Self { limiter, gate: Arc::new(Semaphore::new(1)), lost_commits: Arc::default(), fails: Arc::default() }
     }
 
     /// A store that answers nothing until its gate has a permit.
     pub(crate) fn silent(limiter: Arc<Limiter>) -> Self {
-        Self { limiter, gate: Arc::new(Semaphore::new(0)), lost_commits: Arc::default() }
+        Self { limiter, gate: Arc::new(Semaphore::new(0)), lost_commits: Arc::default(), fails: Arc::default() }
     }
 
     async fn after<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        if self.fails.load(SeqCst) {
+            return Err(StoreError::Unavailable { cause: "broken", message: "no answer".to_owned() });
+        }
         let answer = answer.await;
         tokio::task::yield_now().await;
         drop(self.gate.acquire().await);
