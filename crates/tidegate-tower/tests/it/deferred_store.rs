@@ -23,22 +23,30 @@ pub(crate) struct DeferredStore {
     pub(crate) lost_commits: Arc<AtomicUsize>,
     /// Whether no operation is carried out or answered.
     pub(crate) fails: Arc<AtomicBool>,
+    /// Whether no reservation is made or answered.
+    pub(crate) fails_to_reserve: Arc<AtomicBool>,
+}
+
+fn broken() -> StoreError {
+    StoreError::Unavailable { cause: "broken", message: "no answer".to_owned() }
 }
 
 impl DeferredStore {
     /// A store that answers soon.
     pub(crate) fn new(limiter: Arc<Limiter>) -> Self {
-        Self { limiter, gate: Arc::new(Semaphore::new(1)), lost_commits: Arc::default(), fails: Arc::default() }
+        Self { gate: Arc::new(Semaphore::new(1)), ..Self::silent(limiter) }
     }
 
     /// A store that answers nothing until its gate has a permit.
     pub(crate) fn silent(limiter: Arc<Limiter>) -> Self {
-        Self { limiter, gate: Arc::new(Semaphore::new(0)), lost_commits: Arc::default(), fails: Arc::default() }
+        let gate = Arc::new(Semaphore::new(0));
+        let (lost_commits, fails, fails_to_reserve) = Default::default();
+        Self { limiter, gate, lost_commits, fails, fails_to_reserve }
     }
 
     async fn after<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         if self.fails.load(SeqCst) {
-            return Err(StoreError::Unavailable { cause: "broken", message: "no answer".to_owned() });
+            return Err(broken());
         }
         let answer = answer.await;
         tokio::task::yield_now().await;
@@ -73,6 +81,9 @@ impl Store for DeferredStore {
     }
 
     async fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, StoreError> {
+        if self.fails_to_reserve.load(SeqCst) {
+            return Err(broken());
+        }
         self.after(Store::reserve_all(&self.limiter, spends, hold)).await
     }
 

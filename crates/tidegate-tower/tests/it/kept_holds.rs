@@ -34,7 +34,7 @@ fn keep(request: &Request) -> Option<KeptHold> {
 }
 
 /// Accepts an upgrade, and echoes what the connection sends until it is closed.
-async fn echo(mut request: Request, closed: oneshot::Sender<()>) -> Response<Body> {
+fn echo(mut request: Request, closed: oneshot::Sender<()>) -> Response<Body> {
     let upgraded = hyper::upgrade::on(&mut request);
     let kept = keep(&request);
     tokio::spawn(async move {
@@ -56,7 +56,7 @@ async fn a_hold_lasts_as_long_as_an_upgraded_connection_that_keeps_it() {
     let closed = Arc::new(Mutex::new(Some(closed)));
     let answer = move |request: Request| {
         let closed = closed.lock().expect("no panic").take().expect("one request");
-        echo(request, closed)
+        std::future::ready(echo(request, closed))
     };
     let layer = RateLimitLayer::new(four());
     let server =

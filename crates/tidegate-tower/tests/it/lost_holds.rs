@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     future::Future,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering::SeqCst},
     time::Duration,
 };
 
@@ -11,7 +11,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::Response;
 use http_body_util::Full;
-use tidegate::{Cost, Hold, Key, Limiter, Policy};
+use tidegate::{Cost, Hold, Key, Limiter, OnStoreFailure, Policy, Share};
 use tidegate_tower::{HoldChange, RateLimitLayer, Rule, key::Global};
 use tower::{Layer as _, ServiceExt as _};
 
@@ -102,9 +102,9 @@ async fn through_an_outage<T: Future<Output = ()>>(
 ) {
     let store = DeferredStore::new(limiter.clone());
     let response = page(&layer.hold(hold), store.clone()).await;
-    store.fails.store(true, std::sync::atomic::Ordering::SeqCst);
+    store.fails.store(true, SeqCst);
     seconds(65).await;
-    store.fails.store(false, std::sync::atomic::Ordering::SeqCst);
+    store.fails.store(false, SeqCst);
     seconds(31).await;
     then(response).await;
 }
@@ -240,4 +240,52 @@ async fn a_request_that_was_reserved_only_for_its_cost_is_not_reserved_again() {
     responding.await.expect("no panic").expect("it can't fail");
     assert_eq!(*changes.lock().expect("no panic"), [change(HoldChange::Lost, "tokens")]);
     assert_eq!(state(&limiter, &of, "everyone"), (0, Vec::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_reserved_without_the_store_is_no_new_hold() {
+    let share = Share::new(0.5).expect("in range");
+    for choice in [OnStoreFailure::Open, OnStoreFailure::Closed, OnStoreFailure::Local(share)] {
+        let of = policy("api", &["4/inflight"]).with_on_store_failure(choice);
+        let limiter = with_tokio_clock();
+        let (changes, layer) = recorded([rule(&of)]);
+        let store = DeferredStore::new(limiter.clone());
+        let response = page(&layer, store.clone()).await;
+        assert!(limiter.reset(&of, &everyone()));
+        store.fails_to_reserve.store(true, SeqCst);
+        seconds(90).await;
+        assert_eq!(*changes.lock().expect("no panic"), [change(HoldChange::Lost, "api")], "{choice:?}");
+        store.fails_to_reserve.store(false, SeqCst);
+        seconds(16).await;
+        assert_eq!(state(&limiter, &of, "everyone"), (1, vec![1]), "{choice:?}");
+        assert_eq!(changes.lock().expect("no panic").last(), Some(&change(HoldChange::ReservedAgain, "api")));
+        drop(response);
+        settle().await;
+        assert_eq!(state(&limiter, &of, "everyone").0, 0, "{choice:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_end_before_their_turn_to_be_renewed_are_not_reserved_again() {
+    let of = policy("api", &["1000/inflight", "1000/1h"]);
+    let limiter = with_tokio_clock();
+    let (changes, layer) = recorded([rule(&of)]);
+    let store = DeferredStore::new(limiter.clone());
+    let page = tower::service_fn(async |_: http::Request<Full<Bytes>>| {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+    });
+    let service = layer.in_store(store.clone()).layer(page);
+    let mut responses = Vec::new();
+    // More than are renewed at once.
+    for _ in 0..300 {
+        responses.push(service.clone().oneshot(http::Request::default()).await.expect("it can't fail"));
+    }
+    let permit = store.gate.acquire().await.expect("it is never closed");
+    seconds(31).await;
+    drop(responses);
+    settle().await;
+    drop(permit);
+    seconds(60).await;
+    assert_eq!(state(&limiter, &of, "everyone"), (0, vec![0, 300]));
+    assert_eq!(*changes.lock().expect("no panic"), []);
 }
