@@ -23,6 +23,8 @@ pub(crate) struct DeferredStore {
     pub(crate) lost_commits: Arc<AtomicUsize>,
     /// Whether no operation is carried out or answered.
     pub(crate) fails: Arc<AtomicBool>,
+    /// The number of decisions on several requests that were asked for.
+    pub(crate) asked: Arc<AtomicUsize>,
     /// Whether no reservation is made or answered.
     pub(crate) fails_to_reserve: Arc<AtomicBool>,
 }
@@ -40,8 +42,8 @@ impl DeferredStore {
     /// A store that answers nothing until its gate has a permit.
     pub(crate) fn silent(limiter: Arc<Limiter>) -> Self {
         let gate = Arc::new(Semaphore::new(0));
-        let (lost_commits, fails, fails_to_reserve) = Default::default();
-        Self { limiter, gate, lost_commits, fails, fails_to_reserve }
+        let (lost_commits, fails, asked, fails_to_reserve) = Default::default();
+        Self { limiter, gate, lost_commits, fails, asked, fails_to_reserve }
     }
 
     async fn after<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
@@ -61,6 +63,7 @@ impl Store for DeferredStore {
     }
 
     async fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
+        self.asked.fetch_add(1, SeqCst);
         self.after(Store::decide_all(&self.limiter, op, spends)).await
     }
 
