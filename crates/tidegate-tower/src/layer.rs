@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::Response;
 use ipnet::IpNet;
-use tidegate::{FailSafe, Hold, Limiter, Store};
+use tidegate::{FailSafe, Hold, Limiter, Store, format_duration};
 use tower_layer::Layer;
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     headers::HeaderFormat,
     hold::{change::HoldEvent, renewals::Renewals},
     key::ClientAddress,
-    limits::RequestLimits,
+    limits::{MIN_TTL, RequestLimits},
     response::Denial,
     rule::Rule,
     service::{RateLimit, Shared, log_error},
@@ -118,7 +118,7 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// A request has a hold if its policy has a limit such as `4/inflight`, or if its rule [reserves](Rule::reserve). The
     /// hold ends when the body of the response has been sent or dropped. Until then the layer renews it after a quarter
     /// to a half of the ttl. So the ttl only bounds how long a hold remains when the process dies. A policy with a
-    /// shorter [`max_hold`](tidegate::ReservationBounds::max_hold) shortens it. Renewals need a tokio runtime with
+    /// shorter [`max_hold`](tidegate::ReservationBounds::max_hold) shortens the default. Renewals need a tokio runtime with
     /// timers. A process that is suspended for longer than half of the ttl loses its holds, and
     /// [reserves again](Self::on_hold_change). A WebSocket, and work that goes on after the response, [keep](crate::RequestHold)
     /// the hold.
@@ -133,8 +133,18 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// let layer = RateLimitLayer::new(reports).hold(Hold::new(Duration::from_secs(15)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// If the ttl is not 1 ms to the shortest `max_hold` of the policies, which is one hour by default.
     #[must_use]
     pub fn hold(self, hold: Hold) -> Self {
+        let (ttl, max) = (hold.ttl(), self.shared.limits.max_hold());
+        assert!(
+            (MIN_TTL..=max).contains(&ttl),
+            "the ttl of a hold is {} to the `max_hold` of the policies, {}, not {ttl:?}",
+            format_duration(MIN_TTL),
+            format_duration(max)
+        );
         self.with(|limits| limits.hold = hold)
     }
 

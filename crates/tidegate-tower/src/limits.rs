@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Every policy allows a hold of this ttl.
-const MIN_TTL: Duration = Duration::from_millis(1);
+pub(crate) const MIN_TTL: Duration = Duration::from_millis(1);
 
 /// All settings of a layer except its store.
 #[derive(Clone)]
@@ -94,11 +94,15 @@ impl RequestLimits {
         if self.hold.at_end() == AtEnd::Spent { hold.spent_at_end() } else { hold }
     }
 
-    /// The ttl of every hold, which no policy makes longer than it allows.
+    /// The ttl of every hold, which is not longer than a policy allows.
     pub(crate) fn hold_ttl(&self) -> Duration {
+        self.hold.ttl().clamp(MIN_TTL, self.max_hold())
+    }
+
+    /// The longest ttl that all policies allow.
+    pub(crate) fn max_hold(&self) -> Duration {
         let policies = self.rules.iter().flat_map(|rule| rule.tiers.policies());
-        let max = policies.map(|policy| policy.reservation_bounds().max_hold()).min().unwrap_or(MIN_TTL);
-        self.hold.ttl().clamp(MIN_TTL, max)
+        policies.map(|policy| policy.reservation_bounds().max_hold()).min().unwrap_or(MIN_TTL)
     }
 
     /// The head of a request, for the closures of this layer.

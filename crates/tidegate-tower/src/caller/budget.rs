@@ -127,6 +127,10 @@ impl<S: Store + Clone + 'static> Budget<S> {
         self.store.store()
     }
 
+    pub(super) fn policies(&self) -> &[Policy] {
+        &self.settings.policies
+    }
+
     /// The number of waiting callers.
     pub fn waiting(&self) -> usize {
         self.waiting.queue.waiting()

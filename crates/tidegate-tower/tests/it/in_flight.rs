@@ -451,7 +451,7 @@ async fn a_hold_is_renewed_within_the_ttl_that_the_policy_allows() {
     let limiter = with_tokio_clock();
     let bounds = ReservationBounds::default().with_max_hold(Duration::from_secs(2)).expect("in range");
     let of = four().with_reservation_bounds(bounds);
-    let layer = RateLimitLayer::new(Rule::new(of.clone()).key(Global)).hold(Hold::new(Duration::from_secs(3600)));
+    let layer = RateLimitLayer::new(Rule::new(of.clone()).key(Global));
     let response = page(layer, &limiter).await;
     for _ in 0..100 {
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,6 +1,7 @@
 //! Tests of the public API with real servers and clients on loopback. The tests control the limiter's clock.
 
 mod after_response;
+mod bad_input;
 mod bodies;
 mod caller;
 mod deferred_store;
