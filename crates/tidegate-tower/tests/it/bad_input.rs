@@ -118,11 +118,11 @@ async fn a_check_under_a_limit_on_open_holds_is_an_error() {
     let key = Key::new("upstream").expect("a key");
     let error = budget.acquire(&key, Cost::ONE).await.expect_err("it has no hold");
     assert_eq!(error.to_string(), "request 1 has the limit `4/inflight`, which counts open holds: reserve instead");
-    let layer = built(|| budget.layer(|_: &()| Call::to_host("upstream")));
+    let layer = built(|| budget.layer(|(): &()| Call::to_host("upstream")));
     let error = layer.expect_err("it reserves nothing");
     assert_eq!(
         error,
         "a layer can't keep calls within 4/inflight, which counts open holds: use `Budget::reserve` for each call"
     );
-    built(|| Budget::new(policy("tokens", &["100/1m"])).layer(|_: &()| Call::to_host("upstream"))).expect("no hold");
+    built(|| Budget::new(policy("tokens", &["100/1m"])).layer(|(): &()| Call::to_host("upstream"))).expect("no hold");
 }
