@@ -9,6 +9,7 @@ mod denials;
 mod gate;
 mod grpc;
 mod headers;
+mod held_tiers;
 mod in_flight;
 mod in_redis;
 mod kept_holds;
