@@ -10,6 +10,7 @@ mod gate;
 mod grpc;
 mod headers;
 mod held_tiers;
+mod hold_ends;
 mod in_flight;
 mod in_redis;
 mod kept_holds;

@@ -18,6 +18,7 @@ use tidegate_tower::{RateLimit, RateLimitLayer, Rule, key::Global};
 use tower::{Layer, Service, ServiceExt as _};
 
 use crate::{
+    deferred_store::DeferredStore,
     in_redis::patient,
     test_server::{limiter, policy},
 };
@@ -98,6 +99,13 @@ async fn in_redis_the_ready_clone_is_called() {
     let server = Server::start();
     let store = patient(&server).await;
     is_as_ready_as_what_is_behind(twice().in_store(store)).await;
+}
+
+#[tokio::test]
+async fn a_layer_that_reserves_is_ready_when_the_inner_service_is() {
+    let layer = || RateLimitLayer::new(Rule::new(policy("api", &["4/inflight", "2/1h"])).key(Global));
+    is_as_ready_as_what_is_behind(layer().in_store(limiter().1)).await;
+    is_as_ready_as_what_is_behind(layer().in_store(DeferredStore::new(limiter().1))).await;
 }
 
 #[tokio::test]
