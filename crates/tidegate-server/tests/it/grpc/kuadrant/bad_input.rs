@@ -72,7 +72,8 @@ fn every_bad_input_gets_a_clear_answer() {
     let long = "x".repeat(201);
     let many = vec![team("alice"); 65];
     let both = [team("alice"), job.clone()];
-    let precondition = Err((StatusCode::FailedPrecondition, "the limit `1/inflight`, which counts open holds: reserve instead"));
+    let precondition =
+        Err((StatusCode::FailedPrecondition, "the limit `1/inflight`, which counts open holds: reserve instead"));
     let too_many = Err((StatusCode::InvalidArgument, "the request has 65 descriptors: send 1 to 64"));
     let wrong_ttl = Err((StatusCode::InvalidArgument, "the ttl is negative or out of range: use a duration of 1ms"));
     let ids = [
