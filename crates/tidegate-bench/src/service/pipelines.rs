@@ -145,6 +145,7 @@ impl Connection {
 }
 
 /// Sends requests and reads this number of lines.
+#[expect(clippy::naive_bytecount, reason = "the replies to a pipeline are short")]
 async fn exchange(stream: &mut TcpStream, requests: &[u8], lines: usize, replies: &mut Vec<u8>) -> Result<()> {
     stream.write_all(requests).await?;
     replies.clear();

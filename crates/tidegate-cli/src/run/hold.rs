@@ -13,6 +13,8 @@ use crate::{
     reservations::whole_ms,
 };
 
+const NOT_ENFORCED: &str = "the store does not answer: the shared limit is not enforced for this run";
+
 /// The units that are held, and the requests about them.
 pub(super) struct Hold {
     arguments: Arc<RunArguments>,
@@ -21,6 +23,8 @@ pub(super) struct Hold {
     id: Option<String>,
     /// Whether the units stay spent at the end.
     spends: bool,
+    /// Whether the store granted the hold. Otherwise the failure choice did, perhaps without any hold.
+    is_enforced: bool,
     renewal: Option<JoinHandle<Renewal>>,
     /// The last problem that was printed, so that it is printed once.
     reported: Option<String>,
@@ -40,11 +44,23 @@ pub(super) struct Denial {
     pub(super) may_be_spent: bool,
 }
 
+/// A response that grants a hold.
+struct Grant {
+    id: String,
+    is_enforced: bool,
+}
+
+impl Grant {
+    fn of(body: &Value) -> Option<Self> {
+        Some(Self { id: body["reservation"].as_str()?.to_owned(), is_enforced: body["degraded"] != true })
+    }
+}
+
 /// The result of a renewal.
 enum Renewal {
     Renewed,
-    /// The hold had ended, and was taken again under this id.
-    TakenAgain(String),
+    /// The hold had ended, and was taken again.
+    TakenAgain(Grant),
     Failed(String),
 }
 
@@ -63,7 +79,7 @@ impl Hold {
     pub(super) fn new(arguments: Arc<RunArguments>) -> anyhow::Result<Self> {
         let ttl_ms = whole_ms(arguments.ttl)?;
         let spends = arguments.spend;
-        Ok(Self { arguments, ttl_ms, id: None, spends, renewal: None, reported: None })
+        Ok(Self { arguments, ttl_ms, id: None, spends, is_enforced: true, renewal: None, reported: None })
     }
 
     /// Takes a place, if there is one.
@@ -78,12 +94,13 @@ impl Hold {
             }
         }
         let (status, body) = tokio::task::spawn_blocking(move || reserve(&arguments, ttl_ms, spends)).await??;
-        match body["reservation"].as_str() {
-            Some(id) => {
-                if body["degraded"] == true {
-                    print_error("the store does not answer: the shared limit is not enforced for this run");
+        match Grant::of(&body) {
+            Some(Grant { id, is_enforced }) => {
+                self.id = Some(id);
+                self.is_enforced = is_enforced;
+                if !is_enforced {
+                    self.report(NOT_ENFORCED.to_owned());
                 }
-                self.id = Some(id.to_owned());
                 Ok(Place::Taken)
             }
             None => Ok(Place::Denied(Denial { status, body, may_be_spent: spends && status == 503 })),
@@ -105,17 +122,26 @@ impl Hold {
         self.renewal = None;
         match renewal {
             Renewal::Renewed => self.reported = None,
-            Renewal::TakenAgain(id) => {
-                let counted = if self.spends { ", and this run counts twice until it ends" } else { "" };
-                self.report(format!(
-                    "the hold had ended, and was taken again: another command may have run meanwhile{counted}"
-                ));
-                self.id = Some(id);
-                // The units of the first hold stayed spent at its end.
-                self.spends = false;
-            }
+            Renewal::TakenAgain(grant) => self.taken_again(grant),
             Renewal::Failed(problem) => self.report(format!("the hold can't be renewed: {problem}")),
         }
+    }
+
+    /// Continues with a hold that was taken again.
+    fn taken_again(&mut self, Grant { id, is_enforced }: Grant) {
+        let (was_enforced, spends) = (self.is_enforced, self.spends);
+        self.id = Some(id);
+        self.is_enforced = is_enforced;
+        // The units of a hold that the store granted stayed spent at its end.
+        self.spends = spends && !was_enforced;
+        self.report(match (was_enforced, is_enforced) {
+            (_, false) => NOT_ENFORCED.to_owned(),
+            (false, true) => "the store answers again, and the hold was taken".to_owned(),
+            (true, true) => {
+                let counted = if spends { ", and this run counts twice until it ends" } else { "" };
+                format!("the hold had ended, and was taken again: another command may have run meanwhile{counted}")
+            }
+        });
     }
 
     /// Gives the units back, or spends them.
@@ -129,6 +155,8 @@ impl Hold {
         let ended = tokio::task::spawn_blocking(move || end(&arguments, &id, spends)).await;
         match ended.unwrap_or_else(|error| Err(error.to_string())) {
             Ok(true) => {}
+            // There may have been no hold.
+            Ok(false) if !self.is_enforced => {}
             Ok(false) if spends => {
                 print_error("the hold was not open any more: this run counts only if the hold ended by its ttl");
             }
@@ -180,13 +208,17 @@ fn renew(arguments: &RunArguments, id: &str, ttl_ms: u64) -> Renewal {
     }
 }
 
-/// Takes a hold again that has ended, because this process was stopped for some time or the state was lost. Its units are
-/// given back at the end: a run that spends has done so with its first hold.
+/// Takes a hold again that has ended, because this process was stopped for some time or the state was lost. If nobody closes
+/// it, its units are given back: a run that spends has usually done so with its first hold.
 fn take_again(arguments: &RunArguments, ttl_ms: u64) -> Renewal {
     match reserve(arguments, ttl_ms, false) {
-        Ok((_, body)) => match body["reservation"].as_str() {
-            Some(id) => Renewal::TakenAgain(id.to_owned()),
-            None => Renewal::Failed(format!("it has ended, and no place is free: {}", problem(&body))),
+        Ok((_, body)) => match Grant::of(&body) {
+            Some(grant) => Renewal::TakenAgain(grant),
+            // Without the wait, which changes from one renewal to the next: a problem is printed once.
+            None if body["reason"] == "limited" => {
+                Renewal::Failed(format!("it has ended, and no place is free: {}", client::in_use_text(&body)))
+            }
+            None => Renewal::Failed(format!("it has ended, and was not granted again: {}", problem(&body))),
         },
         Err(error) => Renewal::Failed(format!("{error:#}")),
     }

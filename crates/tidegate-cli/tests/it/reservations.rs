@@ -375,6 +375,53 @@ fn the_hold_is_renewed_while_the_command_runs_and_taken_again_if_it_was_lost() {
 }
 
 #[test]
+fn a_run_whose_place_is_taken_reports_it_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    let mut running = spawn_at(&server, &["--ttl", "30ms"], &["cat"]);
+    let granted = r#"{"allowed": true, "reason": "allowed", "reservation": "njobs.A", "ttl_ms": 30}"#;
+    assert_eq!(answer(&listener, granted, || ()), "/v1/reserve");
+    running.echo();
+    for wait in [2_000, 1_000] {
+        assert_eq!(answer(&listener, r#"{"known": false}"#, || ()), "/v1/renew");
+        let denied = format!(
+            r#"{{"allowed": false, "reason": "limited", "limit": "1/inflight", "used": 1, "remaining": 0, "retry_after_ms": {wait}}}"#
+        );
+        assert_eq!(answer(&listener, &denied, || ()), "/v1/reserve");
+    }
+    drop(running.child.stdin.take());
+    // A renewal may be under way.
+    while answer(&listener, r#"{"known": true}"#, || ()) != "/v1/release" {}
+    let (code, errors) = running.finish();
+    let expected = "tidegate: the hold can't be renewed: it has ended, and no place is free: 1 in use under 1/inflight, 0 remaining\n";
+    assert_eq!((code, errors.as_str()), (Some(0), expected));
+}
+
+#[test]
+fn a_run_without_the_store_takes_a_hold_when_the_store_answers_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    let mut running = spawn_at(&server, &["--ttl", "30ms", "--spend"], &["cat"]);
+    let degraded =
+        r#"{"allowed": true, "reason": "allowed", "degraded": true, "reservation": "njobs.A", "ttl_ms": 30}"#;
+    let granted =
+        r#"{"allowed": true, "reason": "allowed", "degraded": false, "reservation": "njobs.B", "ttl_ms": 30}"#;
+    assert_eq!(answer(&listener, degraded, || ()), "/v1/reserve");
+    running.echo();
+    for body in [degraded, degraded, granted] {
+        assert_eq!(answer(&listener, r#"{"known": false}"#, || ()), "/v1/renew");
+        assert_eq!(answer(&listener, body, || ()), "/v1/reserve");
+    }
+    drop(running.child.stdin.take());
+    // A renewal may be under way. The run has not been counted before.
+    while answer(&listener, r#"{"known": true}"#, || ()) != "/v1/commit" {}
+    let (code, errors) = running.finish();
+    let expected = "tidegate: the store does not answer: the shared limit is not enforced for this run\n\
+                    tidegate: the store answers again, and the hold was taken\n";
+    assert_eq!((code, errors.as_str()), (Some(0), expected));
+}
+
+#[test]
 fn the_place_of_a_killed_process_is_free_after_the_ttl() {
     let service = Service::start("run-killed");
     let mut killed = service.spawn(&["--ttl", "1s"], &["cat"]);
