@@ -133,7 +133,7 @@ pub(crate) struct ServiceArguments {
 /// Parses a duration above zero.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let duration = tidegate::parse_duration(text).filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| "write a duration such as 500ms or 10s".to_owned())
+    duration.ok_or_else(|| "write a duration above zero, such as 500ms or 10s".to_owned())
 }
 
 /// The service or the store that receives a request.

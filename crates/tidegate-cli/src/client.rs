@@ -214,7 +214,16 @@ pub(crate) fn decision_text(body: &Value) -> String {
     }
     let reason = body["reason"].as_str().unwrap_or("?");
     let wait = body["retry_after_ms"].as_u64().map_or(String::new(), |wait| format!(", fits in {wait} ms"));
-    format!("{reason}: {}{wait}{degraded}\n", in_use_text(body))
+    format!("{reason}: {}{wait}{degraded}\n", known_use_text(body))
+}
+
+/// The units in use, if they are known. Without the store, only units that this decision or this process has charged are.
+fn known_use_text(body: &Value) -> String {
+    if body["degraded"] == true && body["used"] == 0 {
+        let limit = visible(body["limit"].as_str().unwrap_or("?"));
+        return format!("the units in use under {limit} are not known");
+    }
+    in_use_text(body)
 }
 
 /// `1 in use under 2/1h, 1 remaining`.

@@ -88,7 +88,7 @@ fn changed_text(done: &str, body: &Value) -> String {
     if body["known"] == true {
         format!("{done}: {}\n", client::in_use_text(body))
     } else {
-        "not open: it was committed or released before, or has ended\n".to_owned()
+        "not open: it was committed or released before, has ended, or is of another store\n".to_owned()
     }
 }
 

@@ -1,13 +1,15 @@
 //! Measures the service from outside: RESP compared with INCR of Redis, HTTP compared with a bare axum route that reads
 //! and writes the same JSON, its memory, and the time until its first reply.
 //!
-//! The run starts every server in a separate process. The same load generator (redis-benchmark or wrk) on the same
-//! machine sends requests to both servers of a comparison, in interleaved rounds.
+//! The run starts every server in a separate process. The same load generator (redis-benchmark, wrk or `pipelines`) on
+//! the same machine sends requests to both servers of a comparison, in interleaved rounds.
 
 pub mod bare_route;
 mod dashboard;
 mod first_reply;
+mod holds;
 mod memory;
+mod pipelines;
 pub(crate) mod process;
 mod redis_benchmark;
 pub(crate) mod report;
@@ -32,6 +34,8 @@ pub use report::ServiceReport;
 pub enum ServiceBenchmark {
     /// `TG.CHECK` compared with `INCR`.
     Resp,
+    /// `TG.RESERVE` and `TG.COMMIT` compared with two `INCR`.
+    Holds,
     /// `/v1/check` compared with a bare route.
     Http,
     /// Resident memory after a million keys.
@@ -84,6 +88,9 @@ pub fn run(options: &Options) -> Result<ServiceReport> {
     let mut goals = Vec::new();
     if options.includes(ServiceBenchmark::Resp) {
         rows.extend(throughput::resp(&binary, options)?);
+    }
+    if options.includes(ServiceBenchmark::Holds) {
+        rows.extend(holds::run(&binary, options)?);
     }
     if options.includes(ServiceBenchmark::Http) {
         rows.push(throughput::http(&binary, options)?);

@@ -9,8 +9,10 @@ use super::process::output_of;
 use super::report::Latency;
 use super::throughput::Load;
 
-const CLIENTS: &str = "50";
-const KEYS: &str = "100000";
+/// Number of connections.
+pub(super) const CLIENTS: u64 = 50;
+/// Number of keys.
+pub(super) const KEYS: u64 = 100_000;
 /// redis-benchmark replaces `__rand_int__` by a random number of twelve digits.
 pub(super) const KEY: &str = "key:__rand_int__";
 
@@ -19,7 +21,8 @@ pub(super) fn run(server: SocketAddr, pipeline: usize, commands: usize, command:
     let mut command_line = Command::new("redis-benchmark");
     command_line
         .args(["-h", &server.ip().to_string(), "-p", &server.port().to_string()])
-        .args(["-c", CLIENTS, "-r", KEYS, "-P", &pipeline.to_string(), "-n", &commands.to_string()])
+        .args(["-c", &CLIENTS.to_string(), "-r", &KEYS.to_string()])
+        .args(["-P", &pipeline.to_string(), "-n", &commands.to_string()])
         .args(["--precision", "3"])
         .args(command);
     let text = output_of(command_line, "redis-tools")?;

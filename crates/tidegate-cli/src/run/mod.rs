@@ -87,6 +87,11 @@ async fn take_place(
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let (Some(left), Some(retry)) = (left.filter(|left| !left.is_zero()), denied.retry_after()) else {
             report(&denied, format);
+            if denied.may_be_spent && arguments.wait.is_some() {
+                print_error(
+                    "this run may be counted already, so it does not ask again: look at the units in use first",
+                );
+            }
             return Ok(Err(client::outcome_of(denied.status, &denied.body)));
         };
         tokio::select! {

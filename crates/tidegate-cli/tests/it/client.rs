@@ -99,3 +99,25 @@ fn commands_work_directly_on_redis() {
     assert_eq!(limits("c"), Some(4), "commands fail closed without Redis");
     assert_eq!(exit_and_output(&["check", "a", "--limit", "1/1s", "--store", "memory"]).0, Some(2));
 }
+
+#[test]
+fn units_in_use_that_nobody_knows_are_not_printed() {
+    let path = file("unknown-use", "[policies.jobs]\nlimits = [\"2/1h\"]\n");
+    // Nothing listens on this port.
+    let target = ["--store", "redis://127.0.0.1:1", "--config", path.to_str().expect("text"), "--policy", "jobs"];
+    let unknown = |reason: &str| {
+        format!("{reason}: the units in use under 2/1h are not known (degraded: decided without the store)\n")
+    };
+    for (verb, more) in [("check", &[][..]), ("peek", &[]), ("charge", &[]), ("reserve", &["--ttl", "1m"])] {
+        let call = |choice: &str| {
+            exit_and_output(&[&[verb, "k"][..], &target, &["--on-store-failure", choice], more].concat())
+        };
+        assert_eq!(call("closed"), (Some(4), unknown("store_unavailable")), "{verb}");
+        let (code, output) = call("open");
+        assert_eq!((code, output.starts_with(&unknown("allowed"))), (Some(0), true), "{verb}: {output}");
+        let (code, output) = call("local");
+        let figures = "allowed: 1 in use under 2/1h, 1 remaining (degraded: decided without the store)\n";
+        let expected = if verb == "peek" { unknown("allowed") } else { figures.to_owned() };
+        assert_eq!((code, output.starts_with(&expected)), (Some(0), true), "{verb}: {output}");
+    }
+}

@@ -14,6 +14,7 @@ mod replay;
 mod replay_at_once;
 mod replay_model;
 mod replay_odd_logs;
+mod reservation_input;
 mod reservations;
 mod serving;
 mod shell;

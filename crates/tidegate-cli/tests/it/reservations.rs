@@ -114,7 +114,8 @@ fn a_hold_is_reserved_renewed_and_committed_by_its_id() {
     let (_, shown) = call(&["inspect", "alice", "--policy", "tokens"]);
     assert!(shown.contains("1 open hold with 40 units; it ends in "), "{shown}");
     assert_eq!(call(&["commit", id, "15"]), (Some(0), "committed: 15 in use under 100/1h, 85 remaining\n".to_owned()));
-    let gone = (Some(1), "not open: it was committed or released before, or has ended\n".to_owned());
+    let gone =
+        (Some(1), "not open: it was committed or released before, has ended, or is of another store\n".to_owned());
     assert_eq!(call(&["commit", id, "15"]), gone);
     assert_eq!(call(&["release", id]), gone);
     assert_eq!(call(&["renew", id, "--ttl", "1m"]), gone);
@@ -133,7 +134,10 @@ fn a_hold_is_reserved_renewed_and_committed_by_its_id() {
     for (arguments, message) in [
         (&["reserve", "alice", "--policy", "tokens"][..], "--ttl <DURATION>"),
         (&["reserve", "alice", "--policy", "tokens", "--ttl", "2h"], "1ms to 1h"),
-        (&["reserve", "alice", "--policy", "tokens", "--ttl", "soon"], "write a duration such as 500ms or 10s"),
+        (
+            &["reserve", "alice", "--policy", "tokens", "--ttl", "soon"],
+            "write a duration above zero, such as 500ms or 10s",
+        ),
         (&["commit", "ntokens.x", "1"], "not the id of a reservation"),
         (&["commit", id], "<ACTUAL>"),
         (&["check", "alice", "--policy", "jobs"], "reserve instead"),
@@ -315,6 +319,48 @@ fn a_run_that_waits_asks_again_if_the_service_does_not_answer() {
 }
 
 #[test]
+fn a_run_with_spend_is_counted_once_if_its_hold_ends_while_it_is_stopped() {
+    let service = Service::start("run-stopped");
+    let mut running = service.spawn(&["--ttl", "1s", "--spend"], &["cat"]);
+    running.echo();
+    running.signal("STOP");
+    while service.end().is_some() {}
+    assert_eq!(service.used(), [1, 0], "it counts");
+    running.signal("CONT");
+    while service.end().is_none() {}
+    let (code, errors) = running.finish();
+    assert!(code == Some(0) && errors.contains("this run counts twice until it ends"), "{code:?} {errors}");
+    assert_eq!(service.used(), [1, 0]);
+}
+
+#[test]
+fn a_run_with_spend_that_waits_reserves_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    let fits = r#"{"allowed": true, "reason": "allowed", "used": 0, "remaining": 1}"#;
+    let running = spawn_at(&server, &["--wait", "10m", "--spend"], &["true"]);
+    drop(listener.accept().expect("a request"));
+    assert_eq!(answer(&listener, fits, || ()), "/v1/peek", "a peek may be repeated");
+    // The answer to the reserve is lost.
+    drop(listener.accept().expect("a request"));
+    let (code, errors) = running.finish();
+    assert!(code == Some(4) && errors.contains("this run may be counted already"), "{code:?} {errors}");
+    let running = spawn_at(&server, &["--wait", "10m", "--spend"], &["true"]);
+    let denied = r#"{"allowed": false, "reason": "limited", "retry_after_ms": 1}"#;
+    for (path, body) in [
+        ("/v1/peek", denied),
+        ("/v1/peek", fits),
+        ("/v1/reserve", denied),
+        ("/v1/peek", fits),
+        ("/v1/reserve", r#"{"allowed": true, "reason": "allowed", "reservation": "njobs.A", "ttl_ms": 30000}"#),
+        ("/v1/commit", r#"{"known": true}"#),
+    ] {
+        assert_eq!(answer(&listener, body, || ()), path);
+    }
+    assert_eq!(running.finish(), (Some(0), String::new()));
+}
+
+#[test]
 fn the_hold_is_renewed_while_the_command_runs_and_taken_again_if_it_was_lost() {
     let service = Service::start("run-renew");
     let mut running = service.spawn(&["--ttl", "1s"], &["cat"]);
@@ -326,6 +372,53 @@ fn the_hold_is_renewed_while_the_command_runs_and_taken_again_if_it_was_lost() {
     let (code, errors) = running.finish();
     assert!(code == Some(0) && errors.contains("was taken again"), "{code:?} {errors}");
     assert_eq!(service.used(), [0, 0]);
+}
+
+#[test]
+fn a_run_whose_place_is_taken_reports_it_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    let mut running = spawn_at(&server, &["--ttl", "30ms"], &["cat"]);
+    let granted = r#"{"allowed": true, "reason": "allowed", "reservation": "njobs.A", "ttl_ms": 30}"#;
+    assert_eq!(answer(&listener, granted, || ()), "/v1/reserve");
+    running.echo();
+    for wait in [2_000, 1_000] {
+        assert_eq!(answer(&listener, r#"{"known": false}"#, || ()), "/v1/renew");
+        let denied = format!(
+            r#"{{"allowed": false, "reason": "limited", "limit": "1/inflight", "used": 1, "remaining": 0, "retry_after_ms": {wait}}}"#
+        );
+        assert_eq!(answer(&listener, &denied, || ()), "/v1/reserve");
+    }
+    drop(running.child.stdin.take());
+    // A renewal may be under way.
+    while answer(&listener, r#"{"known": true}"#, || ()) != "/v1/release" {}
+    let (code, errors) = running.finish();
+    let expected = "tidegate: the hold can't be renewed: it has ended, and no place is free: 1 in use under 1/inflight, 0 remaining\n";
+    assert_eq!((code, errors.as_str()), (Some(0), expected));
+}
+
+#[test]
+fn a_run_without_the_store_takes_a_hold_when_the_store_answers_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    let mut running = spawn_at(&server, &["--ttl", "30ms", "--spend"], &["cat"]);
+    let degraded =
+        r#"{"allowed": true, "reason": "allowed", "degraded": true, "reservation": "njobs.A", "ttl_ms": 30}"#;
+    let granted =
+        r#"{"allowed": true, "reason": "allowed", "degraded": false, "reservation": "njobs.B", "ttl_ms": 30}"#;
+    assert_eq!(answer(&listener, degraded, || ()), "/v1/reserve");
+    running.echo();
+    for body in [degraded, degraded, granted] {
+        assert_eq!(answer(&listener, r#"{"known": false}"#, || ()), "/v1/renew");
+        assert_eq!(answer(&listener, body, || ()), "/v1/reserve");
+    }
+    drop(running.child.stdin.take());
+    // A renewal may be under way. The run has not been counted before.
+    while answer(&listener, r#"{"known": true}"#, || ()) != "/v1/commit" {}
+    let (code, errors) = running.finish();
+    let expected = "tidegate: the store does not answer: the shared limit is not enforced for this run\n\
+                    tidegate: the store answers again, and the hold was taken\n";
+    assert_eq!((code, errors.as_str()), (Some(0), expected));
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! [`Policies`]: the part of a configuration that is replaced while the service runs.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ops::Range,
-};
+use std::{collections::BTreeMap, ops::Range};
 
+use hashbrown::HashMap;
 use tidegate::{Cost, Limit, Mode, Policy, ReservationBounds, ReservationError, format_duration};
 use tidegate_tower::{KeySource, KeySourceError, Labels};
 use toml::Spanned;
@@ -25,6 +23,7 @@ const MAX_POLICIES: usize = 10_000;
 /// All policies, and the rules for Envoy descriptors.
 #[derive(Debug, Default)]
 pub struct Policies {
+    // Only a file adds names, so a fast hash is enough.
     by_name: HashMap<Box<str>, ConfiguredPolicy>,
     envoy: Vec<EnvoyRule>,
     descriptors: Descriptors,

@@ -16,6 +16,7 @@ pub(super) struct HoldMetrics {
     granted: Family<Labels<1>, Counter>,
     closed: Family<Labels<1>, Counter>,
     ended_by_ttl: Family<Labels<1>, Counter>,
+    untracked: Family<Labels<1>, Counter>,
     unknown: Family<Labels<1>, Counter>,
 }
 
@@ -26,6 +27,8 @@ pub(crate) struct HoldCounters {
     pub(crate) granted: Counter,
     pub(crate) closed: Counter,
     pub(crate) ended_by_ttl: Counter,
+    /// Holds that were granted and could not be tracked.
+    pub(crate) untracked: Counter,
     pub(crate) unknown: Counter,
 }
 
@@ -53,6 +56,11 @@ impl HoldMetrics {
                 "holds_ended_by_ttl",
                 "Holds granted by this process whose ttl passed before this process saw their commit or release",
             ),
+            untracked: registered(
+                registry,
+                "untracked_holds",
+                "Holds granted by this process while it tracked too many others: open_holds and holds_ended_by_ttl lack them",
+            ),
             unknown: registered(
                 registry,
                 "unknown_commits",
@@ -68,6 +76,7 @@ impl HoldMetrics {
             granted: self.granted.get_or_create(&label).clone(),
             closed: self.closed.get_or_create(&label).clone(),
             ended_by_ttl: self.ended_by_ttl.get_or_create(&label).clone(),
+            untracked: self.untracked.get_or_create(&label).clone(),
             unknown: self.unknown.get_or_create(&label).clone(),
         })
     }
@@ -75,7 +84,7 @@ impl HoldMetrics {
     pub(super) fn remove(&self, policy: &str) {
         let label = policy_label(policy);
         self.open.remove(&label);
-        for family in [&self.granted, &self.closed, &self.ended_by_ttl, &self.unknown] {
+        for family in [&self.granted, &self.closed, &self.ended_by_ttl, &self.untracked, &self.unknown] {
             family.remove(&label);
         }
     }

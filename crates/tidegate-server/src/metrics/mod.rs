@@ -186,8 +186,6 @@ pub(crate) struct Metrics {
     pub(crate) several: PolicyCounters,
     /// Requests that an Envoy rule or override denies without a policy.
     pub(crate) denied: Counter,
-    /// Holds that were granted and could not be tracked.
-    pub(crate) untracked_holds: Counter,
 }
 
 impl Metrics {
@@ -215,12 +213,6 @@ impl Metrics {
             throttle: policies.of(RESERVED_NAME),
             several: PolicyCounters { durations: policies.durations.of(SEVERAL), ..PolicyCounters::default() },
             denied,
-            untracked_holds: registered(
-                all,
-                "untracked_holds",
-                "Holds under policies granted by this process while 65536 others were open: other metrics of open and ended holds lack \
-                 them",
-            ),
             policies,
             refused: per_transport(all, "refused", "Requests that were malformed or not permitted"),
             connections: per_transport(all, "connections", "Open connections"),

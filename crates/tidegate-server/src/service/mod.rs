@@ -136,7 +136,7 @@ impl Service {
             inspected: InspectedKeys::default(),
             degraded,
             store,
-            holds: open_holds::OpenHolds::new(metrics.untracked_holds.clone()),
+            holds: open_holds::OpenHolds::default(),
             metrics,
             caller_limits: settings.caller_limits,
             refused_files: Mutex::default(),

@@ -264,6 +264,10 @@ impl Refusal {
 
 impl From<SpendError> for Refusal {
     fn from(error: SpendError) -> Self {
-        Self::malformed("checks", error)
+        match error {
+            // As for a single request, so that its gRPC status is the same.
+            SpendError::InFlight { .. } => Self::Reservation(error.into()),
+            error => Self::malformed("checks", error),
+        }
     }
 }

@@ -6,9 +6,11 @@ use tidegate::{Hold, Lease, Op, Policy, PolicySource, ReservationId};
 
 use super::{
     ActivePolicies, ChangedReservation, KeyRequest, LeaseDecision, LimitSource, PolicyDecision, PolicyDecisions,
-    Refusal, ReservationChange, ReservedDecision, ResolvedRequest, Service, count, open_holds::HoldParts, spends,
+    Refusal, ReservationChange, ReservedDecision, ResolvedRequest, Service, count,
+    open_holds::{HoldPart, HoldParts},
+    spends,
 };
-use crate::metrics::{HoldCounters, PolicyCounters, Stopwatch, Transport};
+use crate::metrics::{PolicyCounters, Stopwatch, Transport};
 
 impl PolicySource for ActivePolicies {
     fn find(&self, name: &str) -> Option<&Policy> {
@@ -135,24 +137,21 @@ impl Service {
         parts: &[(&PolicyCounters, bool)],
     ) {
         let Some(id) = id.filter(|id| !id.is_never_granted()) else { return };
-        let (mut counters, mut keys) = (Vec::<Arc<HoldCounters>>::new(), Vec::new());
-        for (request, (of_policy, _)) in requests.iter().zip(parts).filter(|(_, (_, configured))| *configured) {
-            if !counters.iter().any(|known| Arc::ptr_eq(known, of_policy.holds())) {
-                counters.push(Arc::clone(of_policy.holds()));
-            }
-            if let LimitSource::Policy(name) = request.source {
-                keys.push(self.holds.key_hash(name, &request.key));
+        let mut holds = HoldParts::new();
+        for (request, (of_policy, is_configured)) in requests.iter().zip(parts) {
+            if let (LimitSource::Policy(name), true) = (&request.source, is_configured) {
+                let counters = of_policy.holds();
+                let is_known = holds.iter().flat_map(|part| &part.counters).any(|known| Arc::ptr_eq(known, counters));
+                let counters = (!is_known).then(|| Arc::clone(counters));
+                holds.push(HoldPart { counters, key: self.holds.key_hash(name, &request.key) });
             }
         }
         match parts.first() {
             // Only limits supplied by callers.
-            Some((supplied, _)) if counters.is_empty() => {
+            Some((supplied, _)) if holds.is_empty() => {
                 supplied.holds().granted.inc();
             }
-            _ => {
-                let parts = HoldParts { counters: counters.into(), keys: keys.into() };
-                self.holds.granted(id, self.clock.now(), hold.ttl(), parts);
-            }
+            _ => self.holds.granted(id, self.clock.now(), hold.ttl(), holds),
         }
     }
 

@@ -21,6 +21,8 @@ const MAX_LENGTH: usize = 200;
 /// The maximum number of bytes of a place.
 const MAX_PLACE: usize = 36;
 const NONCE: usize = 16;
+/// The maximum number of characters of the random number and the place.
+const MAX_NUMBERS: usize = (NONCE + MAX_PLACE).div_ceil(3) * 4;
 /// It is not part of any id.
 const SEPARATOR: &str = " ";
 const NAMED: char = 'n';
@@ -178,13 +180,28 @@ impl ReservationId {
 
 impl fmt::Display for ReservationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut numbers = [0; NONCE + MAX_PLACE];
+        numbers[..NONCE].copy_from_slice(&self.nonce);
+        numbers[NONCE..].copy_from_slice(&self.place);
+        let numbers = &numbers[..NONCE + usize::from(self.place_length)];
+        let mut encoded = [0; MAX_NUMBERS];
+        let length = URL_SAFE_NO_PAD.encode_slice(numbers, &mut encoded).map_err(|_| fmt::Error)?;
+        let encoded = str::from_utf8(&encoded[..length]).map_err(|_| fmt::Error)?;
+        // A text that grows with each part would be allocated several times.
+        let mut text = String::with_capacity(MAX_LENGTH);
         match &self.policy {
-            PolicyReference::Named(name) => write!(f, "{NAMED}{name}")?,
+            PolicyReference::Named(name) => {
+                text.push(NAMED);
+                text.push_str(name);
+            }
             PolicyReference::Unnamed { limits, algorithm } => {
-                write!(f, "{UNNAMED}{}", URL_SAFE_NO_PAD.encode(encode_limits(limits, *algorithm)))?;
+                text.push(UNNAMED);
+                URL_SAFE_NO_PAD.encode_string(encode_limits(limits, *algorithm), &mut text);
             }
         }
-        write!(f, ".{}", URL_SAFE_NO_PAD.encode([&self.nonce[..], self.place()].concat()))
+        text.push('.');
+        text.push_str(encoded);
+        f.write_str(&text)
     }
 }
 
@@ -207,8 +224,9 @@ fn parse(text: &str) -> Option<ReservationId> {
         return None;
     }
     let (policy, numbers) = text.rsplit_once('.')?;
-    let numbers = URL_SAFE_NO_PAD.decode(numbers).ok()?;
-    let (nonce, sealed) = numbers.split_first_chunk::<NONCE>()?;
+    let mut decoded = [0; MAX_NUMBERS];
+    let length = URL_SAFE_NO_PAD.decode_slice(numbers, &mut decoded).ok()?;
+    let (nonce, sealed) = decoded[..length].split_first_chunk::<NONCE>()?;
     let mut place = [0; MAX_PLACE];
     place.get_mut(..sealed.len())?.copy_from_slice(sealed);
     let policy = match policy.strip_prefix(NAMED) {

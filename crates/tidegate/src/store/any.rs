@@ -1,6 +1,13 @@
 //! [`AnyStore`]: a store whose type is known only at run time.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::{Future, Ready, ready},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use super::{Store, StoreError, StoreReport, answer_now, forward_other_operations};
 use crate::{
@@ -10,8 +17,8 @@ use crate::{
 
 /// A store whose type is known only at run time: chosen by a setting, for example.
 ///
-/// It is cheap to clone. The decisions of an [immediate](Store::is_immediate) store allocate nothing. Every other
-/// operation allocates one future.
+/// It is cheap to clone. An operation of an [immediate](Store::is_immediate) store allocates no future. Every other
+/// operation allocates one.
 #[derive(Clone)]
 pub struct AnyStore {
     store: Arc<dyn DynStore>,
@@ -31,15 +38,36 @@ impl fmt::Debug for AnyStore {
     }
 }
 
-type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+/// The answer to an operation: of an immediate store at once, and of any other store by a boxed future.
+enum Answer<'a, T> {
+    Now(Ready<Result<T, StoreError>>),
+    Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
+}
 
-/// [`Store`] with boxed futures, and decisions without one for immediate stores.
+impl<'a, T> Answer<'a, T> {
+    #[inline]
+    fn of(store: &impl Store, answer: impl Future<Output = Result<T, StoreError>> + Send + 'a) -> Self {
+        if store.is_immediate() { Self::Now(ready(answer_now(answer))) } else { Self::Later(Box::pin(answer)) }
+    }
+}
+
+impl<T> Future for Answer<'_, T> {
+    type Output = Result<T, StoreError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Now(answer) => Pin::new(answer).poll(context),
+            Self::Later(answer) => answer.as_mut().poll(context),
+        }
+    }
+}
+
+/// [`Store`] with futures of a known type, and a decision without one for immediate stores.
 trait DynStore: Send + Sync {
     /// The decision of an immediate store.
     fn decide_now(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError>;
     fn decide<'a>(&'a self, op: Op, policy: &'a Policy, key: &'a Key<'_>, cost: Cost) -> Answer<'a, Decision>;
-    /// The decisions of an immediate store.
-    fn decide_all_now(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError>;
     fn decide_all<'a>(&'a self, op: Op, spends: &'a [Spend<'_>]) -> Answer<'a, Decisions>;
     fn refund<'a>(
         &'a self,
@@ -81,15 +109,11 @@ impl<S: Store> DynStore for S {
     }
 
     fn decide<'a>(&'a self, op: Op, policy: &'a Policy, key: &'a Key<'_>, cost: Cost) -> Answer<'a, Decision> {
-        Box::pin(Store::decide(self, op, policy, key, cost))
-    }
-
-    fn decide_all_now(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
-        answer_now(Store::decide_all(self, op, spends))
+        Answer::of(self, Store::decide(self, op, policy, key, cost))
     }
 
     fn decide_all<'a>(&'a self, op: Op, spends: &'a [Spend<'_>]) -> Answer<'a, Decisions> {
-        Box::pin(Store::decide_all(self, op, spends))
+        Answer::of(self, Store::decide_all(self, op, spends))
     }
 
     fn refund<'a>(
@@ -99,39 +123,39 @@ impl<S: Store> DynStore for S {
         cost: Cost,
         charged_at: Timestamp,
     ) -> Answer<'a, Refund> {
-        Box::pin(Store::refund(self, policy, key, cost, charged_at))
+        Answer::of(self, Store::refund(self, policy, key, cost, charged_at))
     }
 
     fn reset<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>) -> Answer<'a, bool> {
-        Box::pin(Store::reset(self, policy, key))
+        Answer::of(self, Store::reset(self, policy, key))
     }
 
     fn inspect<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>) -> Answer<'a, Option<Inspection>> {
-        Box::pin(Store::inspect(self, policy, key))
+        Answer::of(self, Store::inspect(self, policy, key))
     }
 
     fn set_override<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, by: Override) -> Answer<'a, Option<Override>> {
-        Box::pin(Store::set_override(self, policy, key, by))
+        Answer::of(self, Store::set_override(self, policy, key, by))
     }
 
     fn remove_override<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>) -> Answer<'a, Option<Override>> {
-        Box::pin(Store::remove_override(self, policy, key))
+        Answer::of(self, Store::remove_override(self, policy, key))
     }
 
     fn override_of<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>) -> Answer<'a, Option<ActiveOverride>> {
-        Box::pin(Store::override_of(self, policy, key))
+        Answer::of(self, Store::override_of(self, policy, key))
     }
 
     fn overrides<'a>(&'a self, policy: &'a Policy) -> Answer<'a, Vec<ActiveOverride>> {
-        Box::pin(Store::overrides(self, policy))
+        Answer::of(self, Store::overrides(self, policy))
     }
 
     fn reserve<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, cost: Cost, hold: Hold) -> Answer<'a, Reserved> {
-        Box::pin(Store::reserve(self, policy, key, cost, hold))
+        Answer::of(self, Store::reserve(self, policy, key, cost, hold))
     }
 
     fn reserve_all<'a>(&'a self, spends: &'a [Spend<'_>], hold: Hold) -> Answer<'a, ReservedAll> {
-        Box::pin(Store::reserve_all(self, spends, hold))
+        Answer::of(self, Store::reserve_all(self, spends, hold))
     }
 
     fn commit<'a>(
@@ -140,11 +164,11 @@ impl<S: Store> DynStore for S {
         actual: &'a [u64],
         policies: &'a dyn PolicySource,
     ) -> Answer<'a, Settled> {
-        Box::pin(Store::commit(self, id, actual, policies))
+        Answer::of(self, Store::commit(self, id, actual, policies))
     }
 
     fn release<'a>(&'a self, id: &'a ReservationId, policies: &'a dyn PolicySource) -> Answer<'a, Settled> {
-        Box::pin(Store::release(self, id, policies))
+        Answer::of(self, Store::release(self, id, policies))
     }
 
     fn release_detached(&self, id: &ReservationId, policies: &[Policy]) {
@@ -157,15 +181,15 @@ impl<S: Store> DynStore for S {
         ttl: Duration,
         policies: &'a dyn PolicySource,
     ) -> Answer<'a, Settled> {
-        Box::pin(Store::renew(self, id, ttl, policies))
+        Answer::of(self, Store::renew(self, id, ttl, policies))
     }
 
     fn lease<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, lease: &'a Lease) -> Answer<'a, Leased> {
-        Box::pin(Store::lease(self, policy, key, lease))
+        Answer::of(self, Store::lease(self, policy, key, lease))
     }
 
     fn settle<'a>(&'a self, id: &'a ReservationId, spent: u64, policies: &'a dyn PolicySource) -> Answer<'a, Settled> {
-        Box::pin(Store::settle(self, id, spent, policies))
+        Answer::of(self, Store::settle(self, id, spent, policies))
     }
 
     fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
@@ -195,9 +219,6 @@ impl Store for AnyStore {
     }
 
     async fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
-        if self.is_immediate {
-            return self.store.decide_all_now(op, spends);
-        }
         self.store.decide_all(op, spends).await
     }
 

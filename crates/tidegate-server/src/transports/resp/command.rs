@@ -2,6 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
+use smallvec::SmallVec;
 use tidegate::{Algorithm, Cost, Hold, Key, Lease, Limit, OnStoreFailure, Op, ReservationId, Timestamp};
 
 use super::{commands::Verb, request::Args, throttle};
@@ -31,7 +32,8 @@ pub(crate) enum Command<'a> {
     },
     Commit {
         id: &'a str,
-        actual: Vec<u64>,
+        // Nearly always one.
+        actual: SmallVec<[u64; 1]>,
         format: ReplyFormat,
     },
     /// A release, a renewal or a settle.
@@ -174,12 +176,12 @@ impl<'a> Command<'a> {
 
     fn commit(verb: Verb, args: Args<'a>) -> Result<Self, String> {
         let is_amount = |at: &usize| args.get(*at).is_some_and(|word| option_name(word).is_none());
-        let actual: Vec<usize> = (2..args.len()).take_while(is_amount).collect();
-        if actual.is_empty() {
+        let count = (2..args.len()).take_while(is_amount).count();
+        if count == 0 {
             return Err(verb.info().wrong_number());
         }
-        let options = Options::parse(verb, args, 2 + actual.len(), &["FULL"])?;
-        let actual = actual.into_iter().map(|at| units("the actual cost", argument(args, at)));
+        let options = Options::parse(verb, args, 2 + count, &["FULL"])?;
+        let actual = (2..2 + count).map(|at| units("the actual cost", argument(args, at)));
         Ok(Self::Commit { id: id(args)?, actual: actual.collect::<Result<_, _>>()?, format: options.format() })
     }
 

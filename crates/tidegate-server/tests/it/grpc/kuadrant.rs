@@ -1,5 +1,7 @@
 //! Kuadrant's rate limit service.
 
+mod bad_input;
+
 use prost::Message;
 use prost_types::Duration;
 use serde_json::json;
