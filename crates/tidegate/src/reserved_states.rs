@@ -137,7 +137,7 @@ impl ReservedStates {
                 // Units that no hold gives back count until they expire.
                 units if units > held => Some(plain),
                 // The older entries are not of the only hold.
-                units if units == held && open.len() == 1 => {
+                units if units > 0 && units == held && open.len() == 1 => {
                     let before = log.last_closed().map_or(i64::MIN, |entry| entry + spec.grid.window);
                     Some(open.first_end_or_max().max(before))
                 }
