@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use super::{
-    log_forecast::LogForecast,
-    open::{Kind, Reservations},
+    log_forecast::{Dates, LogForecast},
+    open::{Kind, Reservation, Reservations},
 };
 use crate::{
-    algorithms::LimitState,
+    algorithms::{LimitState, log::Log},
     layout::{Layout, LimitSpec},
     limit_states::{LimitStates, StateView},
     policy::Policy,
@@ -40,39 +40,52 @@ impl Forecast<'_> {
         if spec.is_in_flight() {
             return self.reservations.held_falls_to(level, t);
         }
-        let state = view.state(spec);
-        let plain = state.falls_to(spec, view.newest, level, t);
         let no_lease = self.reservations.leased() == 0;
+        let Some(state) = view.state(spec) else {
+            return if no_lease { t } else { self.search(view, spec, level, t) };
+        };
+        let plain = state.falls_to(spec, view.newest, level, t);
         if no_lease && self.reservations.first_end().is_none_or(|end| end >= plain) {
             return plain;
         }
         // While a layout changes, every change of a state converts it.
         let is_stable = self.layout.id() == self.policy.layout().id() && self.states.states().is_some();
+        if let Some((log, dates)) = self.log(state, is_stable, no_lease) {
+            // The newest entry stays until it expires, unless holds charged all of it.
+            let held = || self.reservations.held_at(view.newest);
+            if is_stable
+                && no_lease
+                && level == 0
+                && matches!(state, LimitState::Log(log) if log.units_at_newest() > held())
+            {
+                return plain;
+            }
+            let forecast = LogForecast { view, spec, state, log, dates, reservations: self.reservations };
+            return if is_stable && no_lease && level == 0 {
+                forecast.unused_at(t)
+            } else {
+                forecast.falls_to(level, t)
+            };
+        }
         match state {
-            LimitState::Log(log) if is_stable => {
-                // The newest entry stays until it expires, unless holds charged all of it.
-                let stays = log.units_at_newest() > self.reservations.held_at(view.newest);
-                if no_lease && level == 0 && stays {
-                    return plain;
-                }
-                let forecast = LogForecast { view, spec, log, is_log: true };
-                if no_lease && level == 0 {
-                    return forecast.unused_at(self.reservations, t);
-                }
-                forecast.falls_to(self.reservations, level, t)
-            }
-            // The units of a lease that ends may be in the same bucket as those of a hold.
-            LimitState::Buckets(log) if is_stable && no_lease => {
-                let forecast = LogForecast { view, spec, log, is_log: false };
-                if level == 0 {
-                    return forecast.unused_at(self.reservations, t);
-                }
-                forecast.falls_to(self.reservations, level, t)
-            }
             LimitState::Fixed(_) | LimitState::Counter(_) | LimitState::Gcra(_) if is_stable => {
                 self.walk(state.clone(), view.newest, spec, level, t)
             }
             _ => self.search(view, spec, level, t),
+        }
+    }
+
+    /// The log that a limit reads, if the ends of the reservations change it in one way only.
+    fn log<'a>(&'a self, state: &'a LimitState, is_stable: bool, no_lease: bool) -> Option<(&'a Log, Dates<'a>)> {
+        let longest_window = self.layout.longest_window();
+        match (self.states, state) {
+            (LimitStates::One(LimitState::Log(log)), _) if is_stable || no_lease => {
+                Some((log, Dates::Micros { longest_window }))
+            }
+            // The units of a lease that ends may be in the same bucket as those of a hold.
+            (_, LimitState::Buckets(log)) if is_stable && no_lease => Some((log, Dates::Buckets)),
+            (LimitStates::Migrating(history), _) if no_lease => Some((history.log()?, Dates::History(self.layout))),
+            _ => None,
         }
     }
 
@@ -102,48 +115,44 @@ impl Forecast<'_> {
         state.falls_to(spec, newest, level, start)
     }
 
-    /// The same while a layout changes: searches over the ends in copies of the state.
+    /// The same for a state of another layout: searches over the ends in copies of the state. Each reservation ends once.
     fn search(&self, view: &StateView<'_>, spec: &LimitSpec, level: u64, t: i64) -> i64 {
         let limit = view.specs.iter().position(|other| std::ptr::eq(other, spec)).unwrap_or(0);
-        // Most waits end after all of the reservations.
-        if let Some(last_end) = self.reservations.last_end() {
-            let after = self.after(view.newest, last_end);
-            if after.used(self.policy, limit, last_end) > level {
-                return after.falls_to(self.policy, limit, level, last_end).unwrap_or(last_end);
+        let open: Vec<&Reservation> = self.reservations.iter().collect();
+        let state = StoredState { newest: view.newest, layout: Arc::clone(self.layout), states: self.states.clone() };
+        // More than `level` units are in use after the ends of the reservations before `first`.
+        let mut before = StateAfterEnds { state, leased: self.reservations.leased() };
+        let (mut first, mut last, mut start) = (0, open.len(), t);
+        while first < last {
+            let middle = first.midpoint(last);
+            let mut then = before.clone();
+            then.end(self.policy, &open[first..=middle]);
+            let end = open[middle].until;
+            if then.used(self.policy, limit, end) > level {
+                (before, first, start) = (then, middle + 1, end);
+            } else {
+                last = middle;
             }
         }
-        let ends: Vec<i64> = self.reservations.iter().map(|open| open.until).collect();
-        let used = |end: &i64| self.after(view.newest, *end).used(self.policy, limit, *end);
-        let later = ends.partition_point(|end| used(end) > level);
-        let start = if later == 0 { t } else { ends[later - 1] };
-        let found = self.after(view.newest, start).falls_to(self.policy, limit, level, start);
-        match (found, ends.get(later)) {
-            (Some(found), Some(end)) => found.min(*end),
-            (Some(found), None) => found,
-            (None, Some(end)) => *end,
-            (None, None) => start,
-        }
-    }
-
-    /// The state after the reservations that end by `time`.
-    fn after(&self, newest: i64, time: i64) -> StateAfterEnds {
-        let mut state = StoredState { newest, layout: Arc::clone(self.layout), states: self.states.clone() };
-        let mut leased = self.reservations.leased();
-        for open in self.reservations.iter().take_while(|open| open.until <= time) {
-            state.end(self.policy, open, true);
-            leased -= if open.is_lease() { open.units } else { 0 };
-        }
-        StateAfterEnds { state, leased }
+        let found = before.falls_to(self.policy, limit, level, start);
+        let end = open.get(first).map(|open| open.until);
+        found.into_iter().chain(end).min().unwrap_or(start)
     }
 }
 
 /// A state after some reservations have ended, and the units of the leases that are still open.
+#[derive(Clone)]
 struct StateAfterEnds {
     state: StoredState,
     leased: u64,
 }
 
 impl StateAfterEnds {
+    fn end(&mut self, policy: &Policy, ended: &[&Reservation]) {
+        self.leased -= ended.iter().filter(|open| open.is_lease()).map(|lease| lease.units).sum::<u64>();
+        self.state.end_all(policy, ended.iter().copied(), true);
+    }
+
     fn used(&self, policy: &Policy, limit: usize, t: i64) -> u64 {
         self.state.read(policy, |view| view.used(&view.specs[limit], t)) + self.leased
     }

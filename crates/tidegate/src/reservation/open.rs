@@ -5,7 +5,11 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{AtEnd, OpenReservation, releases::Releases};
-use crate::{algorithms::LimitState, layout::Grid, timestamp::Timestamp};
+use crate::{
+    algorithms::{LimitState, Release},
+    layout::Grid,
+    timestamp::Timestamp,
+};
 
 /// The maximum number of reservations that an inspection lists.
 const MAX_LISTED: usize = 1000;
@@ -60,6 +64,12 @@ impl Reservation {
     /// Whether it gives units back to the time of its grant when it ends by itself.
     pub(crate) fn is_released_at_end(&self) -> bool {
         self.kind == Kind::ReleasedHold && self.gives_back
+    }
+
+    /// The units that it gives back when it ends by itself.
+    pub(crate) fn release(&self) -> Option<Release> {
+        let Self { units, granted_at, until, .. } = *self;
+        self.is_released_at_end().then_some(Release { units, granted_at, until })
     }
 
     fn parts_bytes(&self) -> usize {
