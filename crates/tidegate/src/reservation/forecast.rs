@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::{
     log_forecast::{Dates, LogForecast},
-    open::{Kind, Reservation, Reservations},
+    open::{Reservation, Reservations},
 };
 use crate::{
-    algorithms::{LimitState, log::Log},
+    algorithms::{LimitState, Release, log::Log},
     layout::{Layout, LimitSpec},
     limit_states::{LimitStates, StateView},
     policy::Policy,
@@ -50,69 +50,24 @@ impl Forecast<'_> {
         }
         // While a layout changes, every change of a state converts it.
         let is_stable = self.layout.id() == self.policy.layout().id() && self.states.states().is_some();
-        if let Some((log, dates)) = self.log(state, is_stable, no_lease) {
-            // The newest entry stays until it expires, unless holds charged all of it.
-            let held = || self.reservations.held_at(view.newest);
-            if is_stable
-                && no_lease
-                && level == 0
-                && matches!(state, LimitState::Log(log) if log.units_at_newest() > held())
-            {
-                return plain;
-            }
-            let forecast = LogForecast { view, spec, state, log, dates, reservations: self.reservations };
-            return if is_stable && no_lease && level == 0 {
-                forecast.unused_at(t)
-            } else {
-                forecast.falls_to(level, t)
-            };
-        }
-        match state {
-            LimitState::Fixed(_) | LimitState::Counter(_) | LimitState::Gcra(_) if is_stable => {
-                self.walk(state.clone(), view.newest, spec, level, t)
-            }
-            _ => self.search(view, spec, level, t),
-        }
+        let (newest, reservations) = (view.newest, self.reservations);
+        let known = if is_stable { falls_to(state, spec, newest, reservations, level, t) } else { None };
+        let in_history = || {
+            let (log, dates) = self.history().filter(|_| no_lease)?;
+            Some(LogForecast { newest, spec, state, log, dates, reservations }.falls_to(level, t))
+        };
+        known.or_else(in_history).unwrap_or_else(|| self.search(view, spec, level, t))
     }
 
-    /// The log that a limit reads, if the ends of the reservations change it in one way only.
-    fn log<'a>(&'a self, state: &'a LimitState, is_stable: bool, no_lease: bool) -> Option<(&'a Log, Dates<'a>)> {
-        let longest_window = self.layout.longest_window();
-        match (self.states, state) {
-            (LimitStates::One(LimitState::Log(log)), _) if is_stable || no_lease => {
-                Some((log, Dates::Micros { longest_window }))
+    /// The log from which holds give units back while the layout changes, if there is one.
+    fn history(&self) -> Option<(&Log, Dates<'_>)> {
+        match self.states {
+            LimitStates::One(LimitState::Log(log)) => {
+                Some((log, Dates::Micros { longest_window: self.layout.longest_window() }))
             }
-            // The units of a lease that ends may be in the same bucket as those of a hold.
-            (_, LimitState::Buckets(log)) if is_stable && no_lease => Some((log, Dates::Buckets)),
-            (LimitStates::Migrating(history), _) if no_lease => Some((history.log()?, Dates::History(self.layout))),
+            LimitStates::Migrating(history) => Some((history.log()?, Dates::History(self.layout))),
             _ => None,
         }
-    }
-
-    /// The same for a small state: ends the reservations one after another in a copy of it.
-    fn walk(&self, mut state: LimitState, mut newest: i64, spec: &LimitSpec, level: u64, t: i64) -> i64 {
-        let mut leased = self.reservations.leased();
-        let mut start = t;
-        for open in self.reservations.iter() {
-            let (before, newest_before, leased_before) = (state.clone(), newest, leased);
-            match open.kind {
-                Kind::Lease => {
-                    state.charge(spec, newest, open.units, open.until, true);
-                    leased -= open.units;
-                    newest = newest.max(open.until);
-                }
-                _ if open.is_released_at_end() => {
-                    state.refund(spec, newest, open.units, open.granted_at, open.until);
-                }
-                _ => continue,
-            }
-            if state.used(spec, newest, open.until) + leased <= level {
-                let falls_to = |level| before.falls_to(spec, newest_before, level, start);
-                return level.checked_sub(leased_before).map_or(open.until, falls_to).min(open.until);
-            }
-            start = open.until;
-        }
-        state.falls_to(spec, newest, level, start)
     }
 
     /// The same for a state of another layout: searches over the ends in copies of the state. Each reservation ends once.
@@ -138,6 +93,61 @@ impl Forecast<'_> {
         let end = open.get(first).map(|open| open.until);
         found.into_iter().chain(end).min().unwrap_or(start)
     }
+}
+
+/// The first time, `t` or later, at which at most `level` units are in use under a limit whose state has the layout of the
+/// policy. `None` for buckets of a key with leases: the units of a lease that ends may be in the same bucket as those of a
+/// hold.
+pub(crate) fn falls_to(
+    state: &LimitState,
+    spec: &LimitSpec,
+    newest: i64,
+    reservations: &Reservations,
+    level: u64,
+    t: i64,
+) -> Option<i64> {
+    let no_lease = reservations.leased() == 0;
+    let (log, dates) = match state {
+        LimitState::Log(log) => (log, Dates::Micros { longest_window: spec.longest_window }),
+        LimitState::Buckets(log) if no_lease => (log, Dates::Buckets),
+        LimitState::Buckets(_) => return None,
+        _ => return Some(walk(state.clone(), newest, spec, reservations, level, t)),
+    };
+    let forecast = LogForecast { newest, spec, state, log, dates, reservations };
+    Some(if no_lease && level == 0 { forecast.unused_at(t) } else { forecast.falls_to(level, t) })
+}
+
+/// The same for a small state: ends the reservations one after another in a copy of it.
+fn walk(
+    mut state: LimitState,
+    mut newest: i64,
+    spec: &LimitSpec,
+    reservations: &Reservations,
+    level: u64,
+    t: i64,
+) -> i64 {
+    let mut leased = reservations.leased();
+    let mut start = t;
+    for open in reservations.iter() {
+        let (before, newest_before, leased_before) = (state.clone(), newest, leased);
+        match (open.is_lease(), open.release()) {
+            (true, _) => {
+                state.charge(spec, newest, open.units, open.until, true);
+                leased -= open.units;
+                newest = newest.max(open.until);
+            }
+            (false, Some(Release { units, granted_at, until })) => {
+                state.refund(spec, newest, units, granted_at, until);
+            }
+            (false, None) => continue,
+        }
+        if state.used(spec, newest, open.until) + leased <= level {
+            let falls_to = |level| before.falls_to(spec, newest_before, level, start);
+            return level.checked_sub(leased_before).map_or(open.until, falls_to).min(open.until);
+        }
+        start = open.until;
+    }
+    state.falls_to(spec, newest, level, start)
 }
 
 /// A state after some reservations have ended, and the units of the leases that are still open.

@@ -22,13 +22,13 @@ use crate::{
         sliding_log,
     },
     layout::{Layout, LimitSpec},
-    limit_states::StateView,
     migration::released_dates,
 };
 
 /// The forecast of a limit that reads a log of dated units.
 pub(super) struct LogForecast<'a> {
-    pub(super) view: &'a StateView<'a>,
+    /// The time of the newest charge.
+    pub(super) newest: i64,
     pub(super) spec: &'a LimitSpec,
     /// The state that the policy reads, converted from `log` if that has another layout.
     pub(super) state: &'a LimitState,
@@ -76,12 +76,17 @@ impl LogForecast<'_> {
     /// The first time, `t` or later, at which at most `level` units are in use.
     pub(super) fn falls_to(&self, level: u64, t: i64) -> i64 {
         let (slots, releases) = self.releases();
-        let given = |count: usize| Given::by(&slots, &releases[..count]);
-        let ended = |end: i64| given(releases.partition_point(|release| release.until <= end));
-        let later = releases.partition_point(|release| self.used(&ended(release.until), release.until) > level);
+        let mut given = Given::of(&slots);
+        let end_until = |given: &mut Given<'_>, end: i64| {
+            given.set(&releases[..releases.partition_point(|release| release.until <= end)]);
+        };
+        let later = releases.partition_point(|release| {
+            end_until(&mut given, release.until);
+            self.used(&given, release.until) > level
+        });
         let start = if later == 0 { t } else { releases[later - 1].until };
         let end = releases.get(later).map_or_else(|| self.unused_by(), |release| release.until);
-        let given = ended(start);
+        end_until(&mut given, start);
         if self.used(&given, start) <= level {
             return start;
         }
@@ -96,7 +101,7 @@ impl LogForecast<'_> {
 
     /// Units in use at `t`, with what the ended holds give back. A lease counts from now on until its units expire.
     fn used(&self, given: &Given<'_>, t: i64) -> u64 {
-        let (grid, newest) = (self.spec.grid, self.view.newest);
+        let (grid, newest) = (self.spec.grid, self.newest);
         let after = |date: i64| self.units_after(given, date);
         match self.state {
             LimitState::Log(_) => after(t - grid.window) + self.leased_after(t - grid.window),
@@ -138,9 +143,9 @@ impl LogForecast<'_> {
 
     /// A time at which no units are in use.
     fn unused_by(&self) -> i64 {
-        let last_end = self.reservations.last_end().unwrap_or(self.view.newest);
+        let last_end = self.reservations.last_end().unwrap_or(self.newest);
         // A counter or a bucket counts units for up to two windows.
-        last_end.max(self.view.newest) + 2 * self.spec.grid.window + 2
+        last_end.max(self.newest) + 2 * self.spec.grid.window + 2
     }
 
     /// The slots from which holds give units back, oldest first, and those holds, in the order of their ends.
@@ -186,7 +191,7 @@ impl LogForecast<'_> {
                 Some((number, number))
             }
             Dates::History(layout) => {
-                let dates = released_dates(layout, self.view.newest, release.granted_at, release.until)?;
+                let dates = released_dates(layout, self.newest, release.granted_at, release.until)?;
                 Some((dates.start, dates.end - 1))
             }
         }
@@ -199,10 +204,15 @@ impl LogForecast<'_> {
     /// charged all of it. The search ends at the first entry that expires before a newer one has stopped to count.
     pub(super) fn unused_at(&self, t: i64) -> i64 {
         let (newest, reservations) = (self.newest_entry(), self.reservations);
+        // The newest entry stays until it expires, unless holds charged all of it.
+        if matches!(self.dates, Dates::Micros { .. }) && self.log.units_at_newest() > reservations.held_at(self.newest)
+        {
+            return self.expiry(newest).max(t);
+        }
         let is_newest = |open: &&Reservation| open.is_released_at_end() && self.entry(open.granted_at) == newest;
         // In a bucket, a hold that was granted before may give back units of the newest one.
         if !matches!(self.dates, Dates::Buckets)
-            && self.log.units_at_newest() == reservations.held_at(self.view.newest)
+            && self.log.units_at_newest() == reservations.held_at(self.newest)
             && let Some(last) = reservations.iter().rev().find(is_newest)
         {
             let unused = last.until.min(self.expiry(newest)).max(t);
@@ -242,7 +252,7 @@ impl LogForecast<'_> {
     }
 
     fn newest_entry(&self) -> i64 {
-        self.entry(self.view.newest)
+        self.entry(self.newest)
     }
 
     /// The entry that contains a charge.
@@ -260,16 +270,18 @@ impl LogForecast<'_> {
 }
 
 impl<'a> Given<'a> {
-    /// What these holds give back.
-    fn by(slots: &'a [Slot], ended: &[Release]) -> Self {
-        let mut units = vec![0; slots.len()];
+    fn of(slots: &'a [Slot]) -> Self {
+        Self { slots, units: vec![0; slots.len()], lost_from: vec![0; slots.len() + 1] }
+    }
+
+    /// Sets what these holds give back.
+    fn set(&mut self, ended: &[Release]) {
+        self.units.fill(0);
         for release in ended {
-            units[release.slot] += release.units;
+            self.units[release.slot] += release.units;
         }
-        let mut lost_from = vec![0; slots.len() + 1];
-        for (i, slot) in slots.iter().enumerate().rev() {
-            lost_from[i] = lost_from[i + 1] + slot.units.min(units[i]);
+        for (i, slot) in self.slots.iter().enumerate().rev() {
+            self.lost_from[i] = self.lost_from[i + 1] + slot.units.min(self.units[i]);
         }
-        Self { slots, units, lost_from }
     }
 }

@@ -44,6 +44,21 @@ fn policy() -> impl Strategy<Value = Policy> {
     })
 }
 
+/// Policies that have nothing in common, or only other maxima.
+fn policies() -> impl Strategy<Value = Vec<Policy>> {
+    let with_other_max = |(policy, maxima): (Policy, Vec<u64>)| {
+        let with_max = |max: &u64| {
+            let with_max =
+                |limit: &Limit| if limit.is_in_flight() { Ok(*limit) } else { Limit::new(*max, limit.window()) };
+            let limits = policy.limits().iter().map(|limit| with_max(limit).expect("a limit"));
+            let changed = Policy::new("tokens", limits).expect("a policy");
+            changed.with_algorithm(policy.algorithm())
+        };
+        maxima.iter().map(with_max).collect()
+    };
+    prop_oneof![vec(policy(), 1..=3), (policy(), vec(1_u64..60, 1..=3)).prop_map(with_other_max)]
+}
+
 fn ttl() -> impl Strategy<Value = i64> {
     select(vec![1_000, 1_001, 3_500, 7_001, 300_000, 999_999, 1_000_000, 1_500_000, 20_000_000, 60_000_000])
 }
@@ -219,7 +234,7 @@ proptest! {
 
     #[test]
     fn remembered_waits_and_sums_answer_like_a_state_that_has_neither(
-        policies in vec(policy(), 1..=3),
+        policies in policies(),
         steps in vec(step(), tidegate_conformance::settings::steps(60)),
         units in vec(select(vec![1_u64, 2, 5, 30]), 8),
     ) {

@@ -270,7 +270,9 @@ impl Log {
             }
             let Some(chunk) = self.last_chunk_from(time, decoded.0) else { return 0 };
             if chunk != decoded.0 {
-                decoded = (chunk, self.chunk(chunk).to_vec());
+                decoded.0 = chunk;
+                decoded.1.clear();
+                decoded.1.extend(self.chunk(chunk).entries());
             }
             let found = decoded.1.binary_search_by_key(&time, |entry: &(i64, u64)| entry.0);
             found.map_or(0, |i| decoded.1[i].1)
