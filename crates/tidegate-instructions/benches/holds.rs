@@ -1,5 +1,7 @@
-//! Holds, beside what callers do without them: reserve and commit beside check and refund, and a check of a key with open
-//! holds beside a check of a key without any.
+//! Instructions of holds, beside what callers do without them: reserve and commit beside check and refund, and a check of a
+//! key with open holds beside a check of a key without any. See `instructions.rs`.
+
+#![allow(missing_docs, reason = "gungraun's macros make public items")]
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -258,3 +260,5 @@ library_benchmark_group!(
         hundredth_of_check_denied_under_changed_limits
     ]
 );
+
+main!(library_benchmark_groups = hold);
