@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use tidegate::{Cost, Hold, Key, Limiter, ManualClock, Policy, Timestamp};
+use tidegate::{Cost, Hold, Key, Limit, Limiter, ManualClock, Policy, Timestamp};
 
 use crate::machine::Machine;
 use crate::measure::{as_f64, median};
@@ -26,7 +26,10 @@ const START_MICROS: u64 = 1_700_000_000_000_000;
 const STEP: Duration = Duration::from_micros(50);
 const RESERVE_TARGET: f64 = 1.3;
 const CHECK_TARGET: f64 = 1.2;
-const ALGORITHMS: [&str; 4] = ["sliding_log", "sliding_counter", "fixed_window", "gcra"];
+const ALGORITHMS: [&str; 5] = ["sliding_log", "sliding_counter", "sliding_buckets:10", "fixed_window", "gcra"];
+/// A maximum that is never reached, and one that is reached when all holds are open.
+const PLENTY: u64 = 1_000_000_000;
+const ALL_HELD: u64 = 100;
 /// Holds that end before the window of one minute has passed, and after it.
 const TTLS: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(1_800)];
 
@@ -49,8 +52,10 @@ pub struct HoldsReport {
     pub rounds: u16,
     /// Reserve and commit, compared with check and refund.
     pub reserve_and_commit: Vec<Row>,
-    /// A check on a key with open holds, compared with one on a key without any.
+    /// An allowed check on a key with open holds, compared with one on a key without any.
     pub check: Vec<Row>,
+    /// The same for a denied check.
+    pub denied_check: Vec<Row>,
 }
 
 /// One comparison.
@@ -85,9 +90,10 @@ struct Subject {
 }
 
 impl Subject {
-    fn new(algorithm: &str) -> Result<Self> {
+    fn new(algorithm: &str, max: u64) -> Result<Self> {
         let time = ManualClock::at(Timestamp::from_micros(START_MICROS));
-        let policy = Policy::new("tokens", ["1_000_000_000/1m".parse()?])?.with_algorithm(algorithm.parse()?);
+        let policy =
+            Policy::new("tokens", [Limit::new(max, Duration::from_secs(60))?])?.with_algorithm(algorithm.parse()?);
         let texts = workload::texts(&workload::shuffled(KEYS));
         let keys = texts.into_iter().map(Key::try_from).collect::<Result<_, _>>()?;
         Ok(Self { limiter: Limiter::default().with_clock(time.clock()), time, policy, keys })
@@ -109,15 +115,16 @@ impl Subject {
 /// # Errors
 /// If a key is not valid.
 pub fn run(options: &Options) -> Result<HoldsReport> {
-    let (mut reserve_and_commit, mut check) = (Vec::new(), Vec::new());
+    let (mut reserve_and_commit, mut check, mut denied_check) = (Vec::new(), Vec::new(), Vec::new());
     for algorithm in ALGORITHMS {
         for ttl in TTLS {
             progress::show(&format!("{algorithm}, holds of {} s", ttl.as_secs()));
             reserve_and_commit.push(reserve_row(algorithm, ttl, options)?);
-            check.push(check_row(algorithm, ttl, options)?);
+            check.push(check_row(algorithm, ttl, PLENTY, Cost::ONE, options)?);
+            denied_check.push(check_row(algorithm, ttl, ALL_HELD, Cost::new(ALL_HELD / 2)?, options)?);
         }
     }
-    Ok(HoldsReport { machine: Machine::this(), rounds: options.rounds, reserve_and_commit, check })
+    Ok(HoldsReport { machine: Machine::this(), rounds: options.rounds, reserve_and_commit, check, denied_check })
 }
 
 fn reserve_row(algorithm: &'static str, ttl: Duration, options: &Options) -> Result<Row> {
@@ -132,12 +139,13 @@ fn reserve_row(algorithm: &'static str, ttl: Duration, options: &Options) -> Res
         let id = reserved.id.expect("it fits");
         black_box(subject.limiter.commit(&id, &[6], &subject.policy).expect("a valid commit"));
     };
-    let subjects = [Subject::new(algorithm)?, Subject::new(algorithm)?];
+    let subjects = [Subject::new(algorithm, PLENTY)?, Subject::new(algorithm, PLENTY)?];
     Ok(row(algorithm, ttl, RESERVE_TARGET, options, &subjects, check_and_refund, reserve_and_commit))
 }
 
-fn check_row(algorithm: &'static str, ttl: Duration, options: &Options) -> Result<Row> {
-    let subjects = [Subject::new(algorithm)?, Subject::new(algorithm)?];
+/// Checks of `cost` units. They are all allowed, or all denied because the open holds have taken `max` units.
+fn check_row(algorithm: &'static str, ttl: Duration, max: u64, cost: Cost, options: &Options) -> Result<Row> {
+    let subjects = [Subject::new(algorithm, max)?, Subject::new(algorithm, max)?];
     for _ in 0..OPEN_HOLDS {
         for ([one, other], key) in std::iter::repeat(&subjects).zip(&subjects[0].keys) {
             let _ = one.limiter.check(&one.policy, key, Cost::ONE);
@@ -149,7 +157,8 @@ fn check_row(algorithm: &'static str, ttl: Duration, options: &Options) -> Resul
         }
     }
     let check = |subject: &Subject, key: &Key<'_>| {
-        black_box(subject.limiter.check(&subject.policy, key, Cost::ONE)).is_allowed();
+        let decision = black_box(subject.limiter.check(&subject.policy, key, cost));
+        assert_eq!(decision.is_allowed(), max == PLENTY, "a check of the other kind");
     };
     let subjects = &subjects;
     // All rounds together take less time than the shortest hold.
@@ -198,7 +207,10 @@ impl fmt::Display for HoldsReport {
         writeln!(out, "{}, median of {} rounds", self.machine, self.rounds)?;
         let title = "Reserve and commit, compared with check and refund";
         table(&self.reserve_and_commit, ["check + refund", "reserve + commit"]).write(out, title)?;
-        let title = format!("A check on a key with {OPEN_HOLDS} open holds, compared with none");
-        table(&self.check, ["none", "open holds"]).write(out, &title)
+        for (kind, rows) in [("An allowed", &self.check), ("A denied", &self.denied_check)] {
+            let title = format!("{kind} check on a key with {OPEN_HOLDS} open holds, compared with none");
+            table(rows, ["none", "open holds"]).write(out, &title)?;
+        }
+        Ok(())
     }
 }

@@ -12,14 +12,14 @@ use super::DECISIONS;
 /// Instructions per decision by benchmark.
 pub(super) type Counts = BTreeMap<String, f64>;
 
-/// Builds and runs `benches/instructions.rs`.
+/// Builds and runs the benchmarks in `benches/`.
 ///
 /// # Errors
 /// If it fails, or prints anything but summaries.
 pub(super) fn run() -> Result<Counts> {
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["bench", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
-        .args(["--bench", "instructions", "--", "--output-format=json"])
+        .args(["--bench", "instructions", "--bench", "holds", "--", "--output-format=json"])
         .stderr(Stdio::inherit())
         .output()
         .context("cargo can't be started")?;

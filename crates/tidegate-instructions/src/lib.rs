@@ -17,7 +17,7 @@ use self::baseline::{Baseline, Change};
 use self::count::Counts;
 use self::toolchain::Toolchain;
 
-/// Decisions in every benchmark of `benches/instructions.rs`; enough that the hashes of single keys hardly matter.
+/// Decisions in every benchmark of `benches/`; enough that the hashes of single keys hardly matter.
 pub const DECISIONS: u16 = 10_000;
 
 /// The task for the counts.

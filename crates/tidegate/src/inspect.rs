@@ -94,10 +94,9 @@ impl Inspection {
 }
 
 fn entries(view: StateView<'_>, spec: &LimitSpec, at: i64) -> (Vec<Entry>, usize) {
-    if spec.is_in_flight() {
+    let Some(state) = view.state(spec) else {
         return (Vec::new(), 0);
-    }
-    let state = view.state(spec);
+    };
     let mut all = slots(state, spec.grid, view.newest);
     let counts = |last| !matches!(state, LimitState::Log(_)) || last > at - spec.grid.window;
     all.retain(|(_, last, units)| *units > 0 && counts(*last));

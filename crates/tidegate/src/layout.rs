@@ -16,6 +16,9 @@ use crate::{
     limit::Limit,
 };
 
+/// The index of the state of a limit that has none: no units of a window are in use.
+pub(crate) const NO_STATE: usize = usize::MAX;
+
 /// Keys the ids of layouts. Callers supply layouts, so nobody may be able to find two layouts with the same id.
 static ID_KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
@@ -78,7 +81,7 @@ impl LimitSpec {
     /// A limit on the units in open holds.
     pub(crate) fn in_flight(capacity: u64) -> Self {
         let grid = Grid { window: 0, reciprocal: 0, buckets: 1, drain: 0 };
-        Self { grid, capacity, state: usize::MAX, longest_window: 0 }
+        Self { grid, capacity, state: NO_STATE, longest_window: 0 }
     }
 
     /// Whether it limits the units in open holds.

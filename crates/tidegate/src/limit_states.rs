@@ -2,7 +2,7 @@
 
 use crate::{
     algorithm::AlgorithmKind,
-    algorithms::{LimitState, Recording, log::Log},
+    algorithms::{LimitState, Recording, Release, log::Log},
     layout::{Layout, LimitSpec},
     migration::DatedHistory,
     policy::{MAX_LIMITS, Policy},
@@ -37,10 +37,10 @@ pub(crate) struct StateView<'a> {
 }
 
 impl<'a> StateView<'a> {
-    /// The state of a limit with a window.
+    /// The state of a limit. `None` if none of the stored units are of its window.
     #[inline]
-    pub(crate) fn state(&self, spec: &LimitSpec) -> &'a LimitState {
-        &self.states[spec.state]
+    pub(crate) fn state(&self, spec: &LimitSpec) -> Option<&'a LimitState> {
+        self.states.get(spec.state)
     }
 
     /// Units in use under a limit at `t`.
@@ -210,6 +210,15 @@ impl LimitStates {
         let mut returned = false;
         self.for_each(layout, |spec, state| returned |= state.refund(spec, newest, units, charged_at, at));
         returned
+    }
+
+    /// Gives back the units of ended holds, in the layout of the states.
+    pub(crate) fn release_all(&mut self, layout: &Layout, newest: i64, releases: &[Release]) {
+        match self {
+            Self::Reserved(reserved) => reserved.parts_mut().0.release_all(layout, newest, releases),
+            Self::Migrating(history) => history.release_all(layout, newest, releases),
+            states => states.for_each(layout, |spec, state| state.release_all(spec, newest, releases)),
+        }
     }
 
     /// Moves the units that were in use at `newest` to the much earlier `now`.

@@ -16,18 +16,19 @@
 //! With gcra on one side, the limits of both layouts are matched by window, then by position. Otherwise they share one
 //! history, in which the older units of a longer window lie before the units that a shorter window contains.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use crate::{
     algorithm::AlgorithmKind,
     algorithms::{
-        LimitState, Recording,
+        LimitState, Recording, Release,
         fixed_window::WindowCount,
         log::Log,
         sliding_buckets::{bucket, first_instant},
         sliding_counter::WindowCounts,
+        sum_by_date,
     },
-    layout::{Grid, Layout, LimitSpec},
+    layout::{Grid, Layout, LimitSpec, NO_STATE},
     limit_states::{LimitStates, StateView, charged_state},
     policy::Policy,
     reservation::forecast::Forecast,
@@ -84,11 +85,11 @@ impl LimitStates {
             _ if from.kind() == Gcra || to.kind() == Gcra => {
                 let (states, converted) = self.under_other_capacities(from, policy, newest);
                 specs = Some(converted);
-                Cow::Owned(states)
+                states
             }
             // A log can be read with any window.
             (Some(states), _) if from.kind() == Log && to.kind() == Log => Cow::Borrowed(states),
-            (None, Self::Migrating(dated)) if to.kind() == Log => Cow::Borrowed(std::slice::from_ref(&dated.history)),
+            (None, Self::Migrating(dated)) if to.kind() == Log => dated.states(),
             _ => Cow::Owned(states_of(&self.history(from, newest), to, newest)),
         };
         ConvertedStates { states, specs, newest, forecast: None }
@@ -122,7 +123,7 @@ impl LimitStates {
         };
         let exact = exact || from.kind() == Log || to.kind() == Log;
         Self::Migrating(Box::new(DatedHistory {
-            history: LimitState::Log(self.history(from, newest)),
+            history: LimitState::Log(self.history(from, newest).into_owned()),
             changed_at: at,
             longest_window: longest_window.max(to.longest_window()),
             grids: (!exact).then(|| from.grids().iter().chain(to.grids()).copied().collect()),
@@ -152,7 +153,7 @@ impl LimitStates {
     }
 
     /// All units with their dates, as one history for all limits.
-    fn history(&self, layout: &Layout, newest: i64) -> Log {
+    fn history(&self, layout: &Layout, newest: i64) -> Cow<'_, Log> {
         let states = match self {
             Self::Migrating(dated) => std::slice::from_ref(&dated.history),
             Self::One(state) => std::slice::from_ref(state),
@@ -160,7 +161,7 @@ impl LimitStates {
             Self::Reserved(reserved) => return reserved.states().history(layout, newest),
         };
         if let [LimitState::Log(log)] = states {
-            return log.clone();
+            return Cow::Borrowed(log);
         }
         let mut limits: Vec<_> = layout.grids().iter().zip(states).collect();
         limits.sort_by_key(|(grid, _)| grid.window);
@@ -178,15 +179,21 @@ impl LimitStates {
             dated_since = dated_since.min(first_counted(layout.kind(), *grid, newest));
         }
         entries.retain(|entry| entry.1 > 0);
-        Log::from_entries(entries, newest)
+        Cow::Owned(Log::from_entries(entries, newest))
     }
 
     /// The states of layout `from`, with the capacities of the limits of `policy` that they are matched with.
-    fn under_other_capacities(&self, from: &Layout, policy: &Policy, newest: i64) -> (Vec<LimitState>, Vec<LimitSpec>) {
+    fn under_other_capacities(
+        &self,
+        from: &Layout,
+        policy: &Policy,
+        newest: i64,
+    ) -> (Cow<'_, [LimitState]>, Vec<LimitSpec>) {
         let own = from.bare_specs();
-        let mut states = match self.states() {
-            Some(states) => states.to_vec(),
-            None => states_of(&self.history(from, newest), from, newest),
+        let mut states = match (self.states(), self) {
+            (Some(states), _) => Cow::Borrowed(states),
+            (None, Self::Migrating(dated)) if from.kind() == AlgorithmKind::Log => dated.states(),
+            (None, _) => Cow::Owned(states_of(&self.history(from, newest), from, newest)),
         };
         let mut specs = Vec::new();
         let mut partners = partners(from, policy.layout()).into_iter();
@@ -196,7 +203,7 @@ impl LimitStates {
                 continue;
             }
             let capacity = spec.capacity;
-            let other = match partners.next().flatten() {
+            let converted = match partners.next().flatten() {
                 Some(i) => match &states[own[i].state] {
                     // If only the drain rate changes, the debt, which is a time, stays as it is.
                     LimitState::Gcra(debt)
@@ -209,10 +216,13 @@ impl LimitStates {
                         continue;
                     }
                 },
-                None => policy.layout().empty_state(),
+                None => {
+                    specs.push(LimitSpec { state: NO_STATE, ..*spec });
+                    continue;
+                }
             };
             specs.push(LimitSpec { state: states.len(), ..*spec });
-            states.push(other);
+            states.to_mut().push(converted);
         }
         (states, specs)
     }
@@ -227,8 +237,10 @@ impl LimitStates {
             return Self::One(LimitState::Log(Log::with_newest(used)));
         }
         let windowed = policy.specs().iter().zip(&specs).filter(|(spec, _)| !spec.is_in_flight());
-        let charged = windowed.map(|(to, from)| match view.state(from) {
-            LimitState::Gcra(debt) if to.grid == from.grid => LimitState::Gcra(debt.at(to.grid, newest, at).debt()),
+        let charged = windowed.map(|(to, from)| match states.get(from.state) {
+            Some(LimitState::Gcra(debt)) if to.grid == from.grid => {
+                LimitState::Gcra(debt.at(to.grid, newest, at).debt())
+            }
             _ => charged_state(policy, to, view.used(from, at), at),
         });
         Self::from_vec(charged.collect())
@@ -236,6 +248,11 @@ impl LimitStates {
 }
 
 impl DatedHistory {
+    /// The history as the state of a log.
+    fn states(&self) -> Cow<'_, [LimitState]> {
+        Cow::Borrowed(std::slice::from_ref(&self.history))
+    }
+
     /// Whether no other layout can read the history any more.
     pub(crate) fn is_over(&self, at: i64) -> bool {
         at - self.changed_at > self.longest_window
@@ -263,32 +280,68 @@ impl DatedHistory {
     }
 
     pub(crate) fn refund(&mut self, layout: &Layout, newest: i64, units: u64, charged_at: i64, at: i64) -> bool {
-        let LimitState::Log(log) = &mut self.history else {
-            return false;
-        };
-        let grids = layout.grids().iter();
-        let finest = grids.clone().min_by_key(|grid| grid.window / grid.buckets);
-        let longest = grids.max_by_key(|grid| grid.window);
-        let (Some(finest), Some(longest)) = (finest, longest) else {
-            return false;
-        };
-        let slot = if layout.kind() == AlgorithmKind::Log {
-            charged_at..charged_at + 1
-        } else {
-            let number = bucket(*finest, charged_at);
-            first_instant(*finest, number)..first_instant(*finest, number + 1)
-        };
-        let is_counted = |at: i64| slot.end > first_counted(layout.kind(), *longest, at);
-        if !is_counted(if layout.kind() == AlgorithmKind::Log { at } else { newest }) {
-            return false;
-        }
-        let dates: Vec<_> = log.entries(newest).filter(|entry| slot.contains(&entry.0)).collect();
-        let mut left = units;
-        for (date, _) in dates.into_iter().rev() {
-            left -= log.remove_units(newest, date, left);
-        }
-        left < units && is_counted(at)
+        let Some(dates) = released_dates(layout, newest, charged_at, at) else { return false };
+        let end = dates.end;
+        self.remove(newest, &[(dates, units)]) > 0 && is_counted(layout, end, at)
     }
+
+    /// Gives back the units of ended holds.
+    pub(crate) fn release_all(&mut self, layout: &Layout, newest: i64, releases: &[Release]) {
+        let range_of = |release: &Release| {
+            let dates = released_dates(layout, newest, release.granted_at, release.until)?;
+            Some(((dates.start, dates.end), release.units))
+        };
+        let ranges = sum_by_date(releases.iter().filter_map(range_of));
+        let ranges: Vec<_> = ranges.into_iter().map(|((start, end), units)| (start..end, units)).collect();
+        self.remove(newest, &ranges);
+    }
+
+    /// Removes up to these units from these ranges of dates, which grow, the newest ones first. Returns the number of
+    /// removed units.
+    fn remove(&mut self, newest: i64, ranges: &[(Range<i64>, u64)]) -> u64 {
+        let LimitState::Log(log) = &mut self.history else { return 0 };
+        let mut removals: Vec<(i64, u64)> = Vec::new();
+        for (dates, units) in ranges.iter().rev() {
+            let mut left = *units;
+            for (date, units) in log.entries_newest_first(newest, dates.end) {
+                if left == 0 || date < dates.start {
+                    break;
+                }
+                removals.push((date, units.min(left)));
+                left -= units.min(left);
+            }
+        }
+        removals.reverse();
+        log.remove_each(newest, &removals)
+    }
+
+    /// The units with their dates.
+    pub(crate) fn log(&self) -> Option<&Log> {
+        match &self.history {
+            LimitState::Log(log) => Some(log),
+            _ => None,
+        }
+    }
+}
+
+/// The dates from which a history gives back units that were charged at `charged_at`: the slot of the finest grid of the
+/// layout. `None` if the slot is not counted.
+pub(crate) fn released_dates(layout: &Layout, newest: i64, charged_at: i64, at: i64) -> Option<Range<i64>> {
+    let is_log = layout.kind() == AlgorithmKind::Log;
+    let finest = layout.grids().iter().min_by_key(|grid| grid.window / grid.buckets)?;
+    let dates = if is_log {
+        charged_at..charged_at + 1
+    } else {
+        let number = bucket(*finest, charged_at);
+        first_instant(*finest, number)..first_instant(*finest, number + 1)
+    };
+    is_counted(layout, dates.end, if is_log { at } else { newest }).then_some(dates)
+}
+
+/// Whether the slot that ends at `end` is counted at `at`.
+fn is_counted(layout: &Layout, end: i64, at: i64) -> bool {
+    let longest = layout.grids().iter().max_by_key(|grid| grid.window);
+    longest.is_some_and(|longest| end > first_counted(layout.kind(), *longest, at))
 }
 
 /// The states of `layout` for a history.
@@ -296,6 +349,7 @@ fn states_of(history: &Log, layout: &Layout, newest: i64) -> Vec<LimitState> {
     if layout.kind() == AlgorithmKind::Log {
         return vec![LimitState::Log(history.clone())];
     }
+    // A query of a history reads a part of it, so that the states cost no more than their size.
     let since = |first: i64| history.units_after(newest, first - 1);
     let state = |grid: &Grid| {
         let start = grid.start(newest);
@@ -308,15 +362,15 @@ fn states_of(history: &Log, layout: &Layout, newest: i64) -> Vec<LimitState> {
             }
             _ => {
                 let newest_bucket = bucket(*grid, newest);
-                let mut counts: Vec<(i64, u64)> = Vec::new();
-                for (date, units) in history.entries(newest) {
+                let horizon = first_instant(*grid, newest_bucket - grid.buckets) - 1;
+                let (mut counts, mut counted) = (Vec::new(), 0);
+                while let Some(date) = history.falls_to(newest, horizon, counted) {
                     let number = bucket(*grid, date);
-                    match counts.last_mut() {
-                        _ if number < newest_bucket - grid.buckets => {}
-                        Some((last, sum)) if *last == number => *sum += units,
-                        _ => counts.push((number, units)),
-                    }
+                    let sum = since(first_instant(*grid, number));
+                    counts.push((number, sum - counted));
+                    counted = sum;
                 }
+                counts.reverse();
                 LimitState::Buckets(Log::from_entries(counts, newest_bucket))
             }
         }

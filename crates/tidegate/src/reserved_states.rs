@@ -5,7 +5,7 @@ use crate::{
     answer::one_limit::{OneLimitAnswer, OneLimitRequest},
     layout::{Layout, LimitSpec},
     limit_states::LimitStates,
-    reservation::open::Reservations,
+    reservation::{forecast, open::Reservations},
 };
 
 /// The states of a key with open reservations. A decision reads the states and the first fields of the reservations, which
@@ -112,22 +112,33 @@ impl ReservedStates {
         Some(answer)
     }
 
-    /// The first time at which at most `level` units are in use under the only limit, if it is known already or can be
-    /// computed without a search. `plain` is that time if no reservation ended before it.
+    /// The first time at which at most `level` units are in use under the only limit, if no reservation is a lease. `plain` is
+    /// that time if no reservation ended before it.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "most calls end at the first comparison")]
-    pub(crate) fn falls_to(&mut self, spec: &LimitSpec, newest: i64, level: u64, plain: i64) -> Option<i64> {
+    pub(crate) fn falls_to(&mut self, spec: &LimitSpec, newest: i64, level: u64, t: i64, plain: i64) -> i64 {
         if self.reservations.first_end_or_max() >= plain {
-            return Some(plain);
+            return plain;
         }
-        self.known.falls_to(level).or_else(|| {
-            let falls_to = self.falls_to_without_search(spec, newest, level, plain)?;
-            self.set_falls_to(level, falls_to);
-            Some(falls_to)
-        })
+        self.known.falls_to(level).unwrap_or_else(|| self.compute_falls_to(spec, newest, level, t, plain))
     }
 
     #[inline(never)]
+    fn compute_falls_to(&mut self, spec: &LimitSpec, newest: i64, level: u64, t: i64, plain: i64) -> i64 {
+        let falls_to = self.falls_to_without_search(spec, newest, level, plain).or_else(|| {
+            let LimitStates::One(state) = &self.states else { return None };
+            forecast::falls_to(state, spec, newest, &self.reservations, level, t)
+        });
+        // Without a lease there is always an answer.
+        let falls_to = falls_to.unwrap_or(plain);
+        if level == 0 {
+            self.known.reset_at = falls_to;
+        } else {
+            (self.known.level, self.known.retry_at) = (level, falls_to);
+        }
+        falls_to
+    }
+
     fn falls_to_without_search(&mut self, spec: &LimitSpec, newest: i64, level: u64, plain: i64) -> Option<i64> {
         let (LimitStates::One(state), open) = (&self.states, &mut self.reservations) else { return None };
         if let LimitState::Log(log) = state {
@@ -137,26 +148,22 @@ impl ReservedStates {
                 // Units that no hold gives back count until they expire.
                 units if units > held => Some(plain),
                 // The older entries are not of the only hold.
-                units if units == held && open.len() == 1 => {
+                units if units > 0 && units == held && open.len() == 1 => {
                     let before = log.last_closed().map_or(i64::MIN, |entry| entry + spec.grid.window);
                     Some(open.first_end_or_max().max(before))
                 }
                 _ => None,
             };
         }
+        if let LimitState::Buckets(log) = state {
+            // Units that no hold gives back count until they expire.
+            let stays = level == 0 && log.units_at_newest() > open.held_in_newest_bucket(state, spec.grid, newest);
+            return stays.then_some(plain);
+        }
         let last_end = open.last_end()?;
         let falls_to = open.falls_to_after_all(state, spec.grid, newest, level, last_end)?;
         // Otherwise the units in use have fallen to the level before.
         (falls_to > last_end).then_some(falls_to)
-    }
-
-    /// Records that at most `level` units are in use at `time`, as long as nothing changes.
-    pub(crate) fn set_falls_to(&mut self, level: u64, time: i64) {
-        if level == 0 {
-            self.known.reset_at = time;
-        } else {
-            (self.known.level, self.known.retry_at) = (level, time);
-        }
     }
 
     /// Bytes that the states allocate.

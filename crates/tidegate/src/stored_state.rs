@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    algorithms::Recording,
+    algorithms::{Recording, Release},
     answer::{Moment, Outcome, answer, check_fit},
     decision::Decision,
     key_state::is_far_behind,
@@ -12,7 +12,7 @@ use crate::{
     policy::Policy,
     reservation::{
         ReservationError,
-        open::{Kind, Nonce, Reservation, Reservations},
+        open::{Nonce, Reservation, Reservations},
     },
 };
 
@@ -53,11 +53,16 @@ impl StoredState {
         if charged_at > self.newest {
             return false;
         }
+        self.update_drain_rates(policy);
+        self.states.refund(&self.layout, self.newest, units, charged_at, at)
+    }
+
+    /// Stores the drain rates of `policy`, if nothing else of its layout has changed.
+    fn update_drain_rates(&mut self, policy: &Policy) {
         let states = self.states.unreserved_mut();
         if let Some(updated) = states.with_drain_rates(&self.layout, policy.layout()) {
             (*states, self.layout) = (updated, Arc::clone(policy.layout()));
         }
-        self.states.refund(&self.layout, self.newest, units, charged_at, at)
     }
 
     pub(crate) fn rebase_if_far_behind(&mut self, policy: &Policy, now: i64) {
@@ -92,22 +97,52 @@ impl StoredState {
 
     /// Ends all reservations that end by `at`.
     pub(crate) fn end_until(&mut self, policy: &Policy, at: i64, room: bool) {
-        while let Some(ended) = self.states.reservations_mut().and_then(|open| open.take_ended(at)) {
-            self.end(policy, &ended, room);
+        let Some(open) = self.states.reservations_mut() else { return };
+        let Some(first) = open.take_ended(at) else { return };
+        // Most often one reservation has ended.
+        if open.first_end().is_none_or(|end| end > at) {
+            self.end(policy, &first, room);
+        } else {
+            let ended: Vec<_> = std::iter::once(first).chain(std::iter::from_fn(|| open.take_ended(at))).collect();
+            self.end_all(policy, &ended, room);
         }
         self.states.drop_reservations_if_none();
     }
 
+    /// Gives back or charges the units of reservations, in the order of their ends. Holds between two leases give their
+    /// units back together.
+    pub(crate) fn end_all<'a>(
+        &mut self,
+        policy: &Policy,
+        ended: impl IntoIterator<Item = &'a Reservation>,
+        room: bool,
+    ) {
+        let mut releases = Vec::new();
+        for ended in ended {
+            if ended.is_lease() {
+                self.release_all(policy, &releases);
+                releases.clear();
+                self.end(policy, ended, room);
+            }
+            releases.extend(ended.release());
+        }
+        self.release_all(policy, &releases);
+    }
+
     /// Gives back or charges the units of a reservation at its end.
-    pub(crate) fn end(&mut self, policy: &Policy, ended: &Reservation, room: bool) {
-        match ended.kind {
-            Kind::Lease => {
-                self.charge(policy, ended.units, ended.until, room);
-            }
-            Kind::ReleasedHold if ended.gives_back => {
-                self.refund(policy, ended.units, ended.granted_at, ended.until);
-            }
-            Kind::ReleasedHold | Kind::SpentHold => {}
+    fn end(&mut self, policy: &Policy, ended: &Reservation, room: bool) {
+        if ended.is_lease() {
+            self.charge(policy, ended.units, ended.until, room);
+        } else if let Some(Release { units, granted_at, until }) = ended.release() {
+            self.refund(policy, units, granted_at, until);
+        }
+    }
+
+    /// Gives back the units of ended holds.
+    fn release_all(&mut self, policy: &Policy, releases: &[Release]) {
+        if !releases.is_empty() {
+            self.update_drain_rates(policy);
+            self.states.release_all(&self.layout, self.newest, releases);
         }
     }
 

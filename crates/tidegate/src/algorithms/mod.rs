@@ -61,6 +61,26 @@ pub(crate) trait ChargeAt: UsageAt {
     }
 }
 
+/// Units that a hold gives back at its end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Release {
+    pub(crate) units: u64,
+    pub(crate) granted_at: i64,
+    pub(crate) until: i64,
+}
+
+/// Sorts units by their dates, and adds those of one date.
+pub(crate) fn sum_by_date<D: Ord>(dated: impl Iterator<Item = (D, u64)>) -> Vec<(D, u64)> {
+    let mut sums: Vec<(D, u64)> = dated.collect();
+    sums.sort_unstable();
+    sums.dedup_by(|(date, units), (kept, sum)| {
+        let is_same = date == kept;
+        *sum += if is_same { *units } else { 0 };
+        is_same
+    });
+    sums
+}
+
 /// An operation on the state of one limit at a time `t`.
 pub(crate) trait Action {
     type Output;
@@ -173,6 +193,19 @@ impl LimitState {
             Self::Gcra(debt) => debt.refund(spec.grid, newest, units, charged_at, t),
             Self::Log(log) => sliding_log::refund(log, spec.longest_window, newest, units, charged_at, t),
             Self::Buckets(log) => sliding_buckets::refund(log, spec.grid, newest, units, charged_at, t),
+        }
+    }
+
+    /// Gives back the units of ended holds. A log is rewritten once for all of them.
+    pub(crate) fn release_all(&mut self, spec: &LimitSpec, newest: i64, releases: &[Release]) {
+        match self {
+            Self::Log(log) => sliding_log::release_all(log, spec.longest_window, newest, releases),
+            Self::Buckets(log) => sliding_buckets::release_all(log, spec.grid, newest, releases),
+            Self::Fixed(_) | Self::Counter(_) | Self::Gcra(_) => {
+                for Release { units, granted_at, until } in releases {
+                    self.refund(spec, newest, *units, *granted_at, *until);
+                }
+            }
         }
     }
 

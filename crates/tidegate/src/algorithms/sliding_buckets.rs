@@ -11,7 +11,7 @@
 
 use std::ops::Deref;
 
-use super::{ChargeAt, Recording, UsageAt, log::Log};
+use super::{ChargeAt, Recording, Release, UsageAt, log::Log, sum_by_date};
 use crate::layout::Grid;
 
 /// The number of the bucket that contains `t`. Times end at 9 * 10^15 and buckets at 1000, so the product fits.
@@ -84,6 +84,12 @@ pub(crate) fn refund(log: &mut Log, grid: Grid, newest: i64, units: u64, charged
     let (charged, newest) = (bucket(grid, charged_at), bucket(grid, newest));
     let returned = charged >= newest - grid.buckets && log.remove_units(newest, charged, units) > 0;
     returned && charged >= bucket(grid, t) - grid.buckets
+}
+
+pub(crate) fn release_all(log: &mut Log, grid: Grid, newest: i64, releases: &[Release]) {
+    let newest = bucket(grid, newest);
+    let dated = releases.iter().map(|release| (bucket(grid, release.granted_at), release.units));
+    log.remove_each(newest, &sum_by_date(dated.filter(|(charged, _)| *charged >= newest - grid.buckets)));
 }
 
 /// Moves all units that were in use at the newest charge into the newest bucket.

@@ -9,7 +9,7 @@
 
 use std::ops::Deref;
 
-use super::{ChargeAt, Recording, UsageAt, log::Log};
+use super::{ChargeAt, Recording, Release, UsageAt, log::Log, sum_by_date};
 
 /// The log at time `t`, for one limit.
 #[derive(Debug)]
@@ -47,4 +47,14 @@ impl ChargeAt for LogAt<&mut Log> {
 
 pub(crate) fn refund(log: &mut Log, longest_window: i64, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
     charged_at > t - longest_window && log.remove_units(newest, charged_at, units) > 0
+}
+
+/// The time of the entry from which a hold gives back units. `None` if the log does not cover it any more when the hold ends.
+pub(crate) fn released_entry(longest_window: i64, release: Release) -> Option<i64> {
+    (release.granted_at > release.until - longest_window).then_some(release.granted_at)
+}
+
+pub(crate) fn release_all(log: &mut Log, longest_window: i64, newest: i64, releases: &[Release]) {
+    let dated = |release: &Release| Some((released_entry(longest_window, *release)?, release.units));
+    log.remove_each(newest, &sum_by_date(releases.iter().filter_map(dated)));
 }

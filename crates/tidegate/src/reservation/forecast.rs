@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use super::{
-    log_forecast::LogForecast,
-    open::{Kind, Reservations},
+    log_forecast::{Dates, LogForecast},
+    open::{Reservation, Reservations},
 };
 use crate::{
-    algorithms::LimitState,
+    algorithms::{LimitState, Release, log::Log},
     layout::{Layout, LimitSpec},
     limit_states::{LimitStates, StateView},
     policy::Policy,
@@ -40,110 +40,129 @@ impl Forecast<'_> {
         if spec.is_in_flight() {
             return self.reservations.held_falls_to(level, t);
         }
-        let state = view.state(spec);
-        let plain = state.falls_to(spec, view.newest, level, t);
         let no_lease = self.reservations.leased() == 0;
+        let Some(state) = view.state(spec) else {
+            return if no_lease { t } else { self.search(view, spec, level, t) };
+        };
+        let plain = state.falls_to(spec, view.newest, level, t);
         if no_lease && self.reservations.first_end().is_none_or(|end| end >= plain) {
             return plain;
         }
         // While a layout changes, every change of a state converts it.
         let is_stable = self.layout.id() == self.policy.layout().id() && self.states.states().is_some();
-        match state {
-            LimitState::Log(log) if is_stable => {
-                // The newest entry stays until it expires, unless holds charged all of it.
-                let stays = log.units_at_newest() > self.reservations.held_at(view.newest);
-                if no_lease && level == 0 && stays {
-                    return plain;
-                }
-                let forecast = LogForecast { view, spec, log, is_log: true };
-                if no_lease && level == 0 {
-                    return forecast.unused_at(self.reservations, t);
-                }
-                forecast.falls_to(self.reservations, level, t)
+        let (newest, reservations) = (view.newest, self.reservations);
+        let known = if is_stable { falls_to(state, spec, newest, reservations, level, t) } else { None };
+        let in_history = || {
+            let (log, dates) = self.history().filter(|_| no_lease)?;
+            Some(LogForecast { newest, spec, state, log, dates, reservations }.falls_to(level, t))
+        };
+        known.or_else(in_history).unwrap_or_else(|| self.search(view, spec, level, t))
+    }
+
+    /// The log from which holds give units back while the layout changes, if there is one.
+    fn history(&self) -> Option<(&Log, Dates<'_>)> {
+        match self.states {
+            LimitStates::One(LimitState::Log(log)) => {
+                Some((log, Dates::Micros { longest_window: self.layout.longest_window() }))
             }
-            // The units of a lease that ends may be in the same bucket as those of a hold.
-            LimitState::Buckets(log) if is_stable && no_lease => {
-                let forecast = LogForecast { view, spec, log, is_log: false };
-                if level == 0 {
-                    return forecast.unused_at(self.reservations, t);
-                }
-                forecast.falls_to(self.reservations, level, t)
-            }
-            LimitState::Fixed(_) | LimitState::Counter(_) | LimitState::Gcra(_) if is_stable => {
-                self.walk(state.clone(), view.newest, spec, level, t)
-            }
-            _ => self.search(view, spec, level, t),
+            LimitStates::Migrating(history) => Some((history.log()?, Dates::History(self.layout))),
+            _ => None,
         }
     }
 
-    /// The same for a small state: ends the reservations one after another in a copy of it.
-    fn walk(&self, mut state: LimitState, mut newest: i64, spec: &LimitSpec, level: u64, t: i64) -> i64 {
-        let mut leased = self.reservations.leased();
-        let mut start = t;
-        for open in self.reservations.iter() {
-            let (before, newest_before, leased_before) = (state.clone(), newest, leased);
-            match open.kind {
-                Kind::Lease => {
-                    state.charge(spec, newest, open.units, open.until, true);
-                    leased -= open.units;
-                    newest = newest.max(open.until);
-                }
-                _ if open.is_released_at_end() => {
-                    state.refund(spec, newest, open.units, open.granted_at, open.until);
-                }
-                _ => continue,
-            }
-            if state.used(spec, newest, open.until) + leased <= level {
-                let falls_to = |level| before.falls_to(spec, newest_before, level, start);
-                return level.checked_sub(leased_before).map_or(open.until, falls_to).min(open.until);
-            }
-            start = open.until;
-        }
-        state.falls_to(spec, newest, level, start)
-    }
-
-    /// The same while a layout changes: searches over the ends in copies of the state.
+    /// The same for a state of another layout: searches over the ends in copies of the state. Each reservation ends once.
     fn search(&self, view: &StateView<'_>, spec: &LimitSpec, level: u64, t: i64) -> i64 {
         let limit = view.specs.iter().position(|other| std::ptr::eq(other, spec)).unwrap_or(0);
-        // Most waits end after all of the reservations.
-        if let Some(last_end) = self.reservations.last_end() {
-            let after = self.after(view.newest, last_end);
-            if after.used(self.policy, limit, last_end) > level {
-                return after.falls_to(self.policy, limit, level, last_end).unwrap_or(last_end);
+        let open: Vec<&Reservation> = self.reservations.iter().collect();
+        let state = StoredState { newest: view.newest, layout: Arc::clone(self.layout), states: self.states.clone() };
+        // More than `level` units are in use after the ends of the reservations before `first`.
+        let mut before = StateAfterEnds { state, leased: self.reservations.leased() };
+        let (mut first, mut last, mut start) = (0, open.len(), t);
+        while first < last {
+            let middle = first.midpoint(last);
+            let mut then = before.clone();
+            then.end(self.policy, &open[first..=middle]);
+            let end = open[middle].until;
+            if then.used(self.policy, limit, end) > level {
+                (before, first, start) = (then, middle + 1, end);
+            } else {
+                last = middle;
             }
         }
-        let ends: Vec<i64> = self.reservations.iter().map(|open| open.until).collect();
-        let used = |end: &i64| self.after(view.newest, *end).used(self.policy, limit, *end);
-        let later = ends.partition_point(|end| used(end) > level);
-        let start = if later == 0 { t } else { ends[later - 1] };
-        let found = self.after(view.newest, start).falls_to(self.policy, limit, level, start);
-        match (found, ends.get(later)) {
-            (Some(found), Some(end)) => found.min(*end),
-            (Some(found), None) => found,
-            (None, Some(end)) => *end,
-            (None, None) => start,
-        }
-    }
-
-    /// The state after the reservations that end by `time`.
-    fn after(&self, newest: i64, time: i64) -> StateAfterEnds {
-        let mut state = StoredState { newest, layout: Arc::clone(self.layout), states: self.states.clone() };
-        let mut leased = self.reservations.leased();
-        for open in self.reservations.iter().take_while(|open| open.until <= time) {
-            state.end(self.policy, open, true);
-            leased -= if open.is_lease() { open.units } else { 0 };
-        }
-        StateAfterEnds { state, leased }
+        let found = before.falls_to(self.policy, limit, level, start);
+        let end = open.get(first).map(|open| open.until);
+        found.into_iter().chain(end).min().unwrap_or(start)
     }
 }
 
+/// The first time, `t` or later, at which at most `level` units are in use under a limit whose state has the layout of the
+/// policy. `None` for buckets of a key with leases: the units of a lease that ends may be in the same bucket as those of a
+/// hold.
+pub(crate) fn falls_to(
+    state: &LimitState,
+    spec: &LimitSpec,
+    newest: i64,
+    reservations: &Reservations,
+    level: u64,
+    t: i64,
+) -> Option<i64> {
+    let no_lease = reservations.leased() == 0;
+    let (log, dates) = match state {
+        LimitState::Log(log) => (log, Dates::Micros { longest_window: spec.longest_window }),
+        LimitState::Buckets(log) if no_lease => (log, Dates::Buckets),
+        LimitState::Buckets(_) => return None,
+        _ => return Some(walk(state.clone(), newest, spec, reservations, level, t)),
+    };
+    let forecast = LogForecast { newest, spec, state, log, dates, reservations };
+    Some(if no_lease && level == 0 { forecast.unused_at(t) } else { forecast.falls_to(level, t) })
+}
+
+/// The same for a small state: ends the reservations one after another in a copy of it.
+fn walk(
+    mut state: LimitState,
+    mut newest: i64,
+    spec: &LimitSpec,
+    reservations: &Reservations,
+    level: u64,
+    t: i64,
+) -> i64 {
+    let mut leased = reservations.leased();
+    let mut start = t;
+    for open in reservations.iter() {
+        let (before, newest_before, leased_before) = (state.clone(), newest, leased);
+        match (open.is_lease(), open.release()) {
+            (true, _) => {
+                state.charge(spec, newest, open.units, open.until, true);
+                leased -= open.units;
+                newest = newest.max(open.until);
+            }
+            (false, Some(Release { units, granted_at, until })) => {
+                state.refund(spec, newest, units, granted_at, until);
+            }
+            (false, None) => continue,
+        }
+        if state.used(spec, newest, open.until) + leased <= level {
+            let falls_to = |level| before.falls_to(spec, newest_before, level, start);
+            return level.checked_sub(leased_before).map_or(open.until, falls_to).min(open.until);
+        }
+        start = open.until;
+    }
+    state.falls_to(spec, newest, level, start)
+}
+
 /// A state after some reservations have ended, and the units of the leases that are still open.
+#[derive(Clone)]
 struct StateAfterEnds {
     state: StoredState,
     leased: u64,
 }
 
 impl StateAfterEnds {
+    fn end(&mut self, policy: &Policy, ended: &[&Reservation]) {
+        self.leased -= ended.iter().filter(|open| open.is_lease()).map(|lease| lease.units).sum::<u64>();
+        self.state.end_all(policy, ended.iter().copied(), true);
+    }
+
     fn used(&self, policy: &Policy, limit: usize, t: i64) -> u64 {
         self.state.read(policy, |view| view.used(&view.specs[limit], t)) + self.leased
     }

@@ -5,7 +5,11 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{AtEnd, OpenReservation, releases::Releases};
-use crate::{algorithms::LimitState, layout::Grid, timestamp::Timestamp};
+use crate::{
+    algorithms::{LimitState, Release, sliding_buckets::bucket},
+    layout::Grid,
+    timestamp::Timestamp,
+};
 
 /// The maximum number of reservations that an inspection lists.
 const MAX_LISTED: usize = 1000;
@@ -60,6 +64,12 @@ impl Reservation {
     /// Whether it gives units back to the time of its grant when it ends by itself.
     pub(crate) fn is_released_at_end(&self) -> bool {
         self.kind == Kind::ReleasedHold && self.gives_back
+    }
+
+    /// The units that it gives back when it ends by itself.
+    pub(crate) fn release(&self) -> Option<Release> {
+        let Self { units, granted_at, until, .. } = *self;
+        self.is_released_at_end().then_some(Release { units, granted_at, until })
     }
 
     fn parts_bytes(&self) -> usize {
@@ -158,8 +168,8 @@ impl Reservations {
     /// Forgets the grants of a key whose reservations have all been closed, and keeps the allocated memory.
     pub(crate) fn reset(&mut self) {
         debug_assert!(self.open.is_empty(), "an open reservation would be lost");
+        self.releases.forget_key();
         (self.newest_hold, self.held_at_newest, self.next_number) = (0, 0, 0);
-        self.releases = Releases::Unknown;
     }
 
     /// Whether no reservation has ended at `at`, and none is a lease.
@@ -223,10 +233,21 @@ impl Reservations {
         level: u64,
         t: i64,
     ) -> Option<i64> {
+        self.update_releases(state, grid, newest);
+        self.releases.falls_to(state, grid, newest, level, t)
+    }
+
+    /// Units of the open holds that were granted in the bucket of the newest charge and are given back at their ends.
+    pub(crate) fn held_in_newest_bucket(&mut self, state: &LimitState, grid: Grid, newest: i64) -> u64 {
+        self.update_releases(state, grid, newest);
+        self.releases.in_bucket(bucket(grid, newest))
+    }
+
+    #[inline]
+    fn update_releases(&mut self, state: &LimitState, grid: Grid, newest: i64) {
         if !self.releases.are_of(state, grid, newest) {
             self.releases = Releases::of(state, grid, newest, &self.open);
         }
-        self.releases.falls_to(state, grid, newest, level, t)
     }
 
     /// All reservations, in the order of their ends.

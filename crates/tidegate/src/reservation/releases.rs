@@ -8,6 +8,7 @@ use crate::{
         LimitState, UsageAt,
         fixed_window::WindowCount,
         gcra::{self, Debt},
+        sliding_buckets::bucket,
         sliding_counter::WindowCounts,
     },
     layout::Grid,
@@ -22,6 +23,8 @@ pub(super) enum Releases {
     Windows { window: i64, start: i64, current: u64, previous: u64 },
     /// The part of a debt that has not drained when the holds end.
     Debt { window: i64, drain: u64, debt: u128 },
+    /// Units that were granted in the bucket of the newest hold.
+    Bucket { grid: Grid, number: i64, units: u64 },
 }
 
 impl Releases {
@@ -38,7 +41,8 @@ impl Releases {
                 Self::Windows { window, start: grid.start(newest), current: 0, previous: 0 }
             }
             LimitState::Gcra(_) => Self::Debt { window, drain, debt: 0 },
-            LimitState::Log(_) | LimitState::Buckets(_) => Self::Unknown,
+            LimitState::Buckets(_) => Self::Bucket { grid, number: i64::MIN, units: 0 },
+            LimitState::Log(_) => Self::Unknown,
         };
         open.into_iter().for_each(|open| releases.add(open));
         releases
@@ -52,7 +56,15 @@ impl Releases {
                 *window == grid.window && (*start..start + window).contains(&newest)
             }
             (Self::Debt { window, drain, .. }, LimitState::Gcra(_)) => (*window, *drain) == (grid.window, grid.drain),
+            (Self::Bucket { grid: own, .. }, LimitState::Buckets(_)) => *own == grid,
             _ => false,
+        }
+    }
+
+    /// Makes the releases of no holds those of any other key. Sums of 0 are, but the newest bucket is not.
+    pub(super) fn forget_key(&mut self) {
+        if let Self::Bucket { .. } = self {
+            *self = Self::Unknown;
         }
     }
 
@@ -88,6 +100,15 @@ impl Releases {
                 let left = gcra::debt_left(*window, *drain, hold.units, hold.until - hold.granted_at);
                 change_debt(debt, left);
             }
+            Self::Bucket { grid, number, units } if hold.is_released_at_end() => {
+                let granted_in = bucket(*grid, hold.granted_at);
+                if granted_in > *number {
+                    (*number, *units) = (granted_in, 0);
+                }
+                if granted_in == *number {
+                    change_units(units, hold.units);
+                }
+            }
             _ => {}
         }
     }
@@ -112,6 +133,15 @@ impl Releases {
                 Some(debt.at(grid, newest, t).falls_to(level))
             }
             _ => None,
+        }
+    }
+
+    /// Units of the holds that were granted in this bucket, if none was granted in a later one.
+    #[inline]
+    pub(super) fn in_bucket(&self, wanted: i64) -> u64 {
+        match self {
+            Self::Bucket { number, units, .. } if *number == wanted => *units,
+            _ => 0,
         }
     }
 }

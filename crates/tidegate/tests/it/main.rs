@@ -9,6 +9,7 @@
 //! - `key_state`: the state of one key, for stores outside the library
 //! - `operations`: peek, charge, refund, reset and inspect
 //! - `reservations`, `reservation_capacity`: holds and leases, and their bounds
+//! - `reservation_waits`: waits on keys with many open reservations
 //! - `overrides`, `override_storage`: overrides of single keys, and how the store keeps them
 
 #![allow(
@@ -29,4 +30,5 @@ mod operations;
 mod override_storage;
 mod overrides;
 mod reservation_capacity;
+mod reservation_waits;
 mod reservations;

@@ -483,6 +483,20 @@ fn the_end_of_a_hold_that_is_spent_or_renewed_decides_the_wait() {
 }
 
 #[test]
+fn no_units_are_in_use_after_the_only_hold_if_the_newest_charge_was_given_back() {
+    for algorithm in ALGORITHMS {
+        let (limiter, time) = limiter();
+        let tokens = policy("tokens", &["200/1h"]).with_algorithm(algorithm.parse().expect("an algorithm"));
+        let _ = hold(&limiter, &tokens, 100, MINUTE);
+        time.advance(MICROSECOND);
+        let charged_at = limiter.check(&tokens, &key("alice"), Cost::ONE).charged_at().expect("it fits");
+        assert!(limiter.refund(&tokens, &key("alice"), Cost::ONE, charged_at).is_returned());
+        let reset = limiter.peek(&tokens, &key("alice"), Cost::ONE).reset_after();
+        assert_eq!(reset, MINUTE - MICROSECOND, "{algorithm}");
+    }
+}
+
+#[test]
 fn a_reset_deletes_the_reservations_of_a_key() {
     let (limiter, _) = limiter();
     let jobs = policy("jobs", &["1/inflight"]);

@@ -128,27 +128,35 @@ impl Blocks {
         block.chunk().time_of_unit(nth - block.before.wrapping_sub(base))
     }
 
-    /// Removes up to `units` from the entry at exactly `time`. Returns the number of removed units.
-    pub(super) fn remove_units(&mut self, time: i64, units: u64) -> u64 {
-        if self.queue[0].first > time {
-            return 0;
+    /// Removes up to these units from the entries at exactly these times, which grow. Returns the number of removed units.
+    /// If it removes all, no block is left.
+    pub(super) fn remove_each(&mut self, mut removals: &[(i64, u64)]) -> u64 {
+        let Some((first, _)) = removals.first() else { return 0 };
+        let start = self.last_from(|block| block.first <= *first);
+        let (mut taken, mut has_emptied) = (0, false);
+        for index in start..self.queue.len() {
+            if removals.is_empty() && taken == 0 {
+                break;
+            }
+            let next = self.queue.get(index + 1).map_or(i64::MAX, |next| next.first);
+            let (here, later) = removals.split_at(removals.partition_point(|(time, _)| *time < next));
+            removals = later;
+            let block = &mut self.queue[index];
+            block.before = block.before.wrapping_sub(taken);
+            if !here.is_empty()
+                && let Some(reduced) = block.chunk().without(here)
+            {
+                block.first = reduced.first;
+                (block.start, block.end) = (0, 0);
+                block.append(&reduced.bytes);
+                has_emptied |= block.is_empty();
+                taken += reduced.taken;
+            }
         }
-        let index = self.last_from(|block| block.first <= time);
-        let block = &mut self.queue[index];
-        let Some(reduced) = block.chunk().without(time, units) else {
-            return 0;
-        };
-        block.first = reduced.first;
-        (block.start, block.end) = (0, 0);
-        block.append(&reduced.bytes);
-        let emptied = block.is_empty();
-        for later in self.queue.range_mut(index + 1..) {
-            later.before = later.before.wrapping_sub(reduced.taken);
+        if has_emptied {
+            self.queue.retain(|block| !block.is_empty());
         }
-        if emptied && self.queue.len() > 1 {
-            self.queue.remove(index);
-        }
-        reduced.taken
+        taken
     }
 
     pub(super) fn shift(&mut self, delta: i64) {

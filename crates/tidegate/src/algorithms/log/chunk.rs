@@ -169,13 +169,22 @@ impl<'a> Chunk<'a> {
         time
     }
 
-    /// The chunk with up to `units` fewer at exactly `time`; `None` if no entry has that time. It is never longer than
-    /// before.
-    pub(super) fn without(self, time: i64, units: u64) -> Option<Reduced> {
+    /// The chunk without these units at exactly these times, which grow, as far as it has them; `None` if it has none of
+    /// them. It is never longer than before.
+    pub(super) fn without(self, removals: &[(i64, u64)]) -> Option<Reduced> {
         let mut entries = self.to_vec();
-        let index = entries.binary_search_by_key(&time, |entry| entry.0).ok()?;
-        let taken = units.min(entries[index].1);
-        entries[index].1 -= taken;
+        let (mut taken, mut index) = (0, 0);
+        for (time, units) in removals {
+            let rest = &mut entries[index..];
+            let Ok(found) = rest.binary_search_by_key(time, |entry| entry.0) else { continue };
+            let less = rest[found].1.min(*units);
+            rest[found].1 -= less;
+            taken += less;
+            index += found;
+        }
+        if taken == 0 {
+            return None;
+        }
         entries.retain(|entry| entry.1 > 0);
         let first = entries.first().map_or(self.first, |entry| entry.0);
         let mut bytes = Vec::with_capacity(self.bytes.len());

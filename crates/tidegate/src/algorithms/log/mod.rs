@@ -202,17 +202,24 @@ impl Log {
 
     /// Removes up to `units` from the entry at exactly `time`. Returns the number of removed units.
     pub(crate) fn remove_units(&mut self, newest: i64, time: i64, units: u64) -> u64 {
-        if time == newest {
-            let taken = units.min(self.open);
-            self.open -= taken;
-            return taken;
-        }
-        if time > newest || self.closed == 0 {
-            return 0;
-        }
+        self.remove_each(newest, &[(time, units)])
+    }
+
+    /// Removes up to these units from the entries at exactly these times, which grow, in one pass. Returns the number of
+    /// removed units.
+    pub(crate) fn remove_each(&mut self, newest: i64, removals: &[(i64, u64)]) -> u64 {
+        let (closed, open) = removals.split_at(removals.partition_point(|(time, _)| *time < newest));
+        let given_back = open.iter().filter(|(time, _)| *time == newest).map(|(_, units)| units).sum();
+        let from_open = self.open.min(given_back);
+        self.open -= from_open;
+        from_open + self.remove_closed(closed)
+    }
+
+    fn remove_closed(&mut self, removals: &[(i64, u64)]) -> u64 {
+        let Some((last_time, _)) = removals.last().filter(|_| self.closed > 0) else { return 0 };
         let taken = match &mut self.body {
             Body::Short { first, len, bytes } => {
-                let Some(reduced) = Chunk::new(*first, &bytes[..usize::from(*len)]).without(time, units) else {
+                let Some(reduced) = Chunk::new(*first, &bytes[..usize::from(*len)]).without(removals) else {
                     return 0;
                 };
                 bytes[..reduced.bytes.len()].copy_from_slice(&reduced.bytes);
@@ -220,12 +227,12 @@ impl Log {
                 *first = reduced.first;
                 reduced.taken
             }
-            Body::Long(blocks) => blocks.remove_units(time, units),
+            Body::Long(blocks) => blocks.remove_each(removals),
         };
         self.closed -= taken;
         if self.closed == 0 {
             self.body = Body::EMPTY;
-        } else if time == self.last {
+        } else if *last_time >= self.last {
             self.last = self.time_of_unit(self.closed);
         }
         taken
@@ -246,11 +253,12 @@ impl Log {
         (0..self.chunk_count()).flat_map(|i| self.chunk(i).entries()).chain(open)
     }
 
-    /// All entries with at least one unit, newest first. It decodes no more chunks than are read.
-    pub(crate) fn entries_newest_first(&self, newest: i64) -> impl Iterator<Item = (i64, u64)> + '_ {
+    /// The entries before `end` with at least one unit, newest first. It decodes no more chunks than are read.
+    pub(crate) fn entries_newest_first(&self, newest: i64, end: i64) -> impl Iterator<Item = (i64, u64)> + '_ {
         let open = (self.open > 0).then_some((newest, self.open));
-        let chunks = (0..self.chunk_count()).rev();
-        open.into_iter().chain(chunks.flat_map(|i| self.chunk(i).to_vec().into_iter().rev()))
+        let chunks = self.last_chunk_from(end.saturating_sub(1), self.chunk_count()).map_or(0, |last| last + 1);
+        let closed = (0..chunks).rev().flat_map(|i| self.chunk(i).to_vec().into_iter().rev());
+        open.into_iter().chain(closed).skip_while(move |(time, _)| *time >= end)
     }
 
     /// The units of the entries at exactly these times, which must not grow. It decodes each chunk at most once.
@@ -262,7 +270,9 @@ impl Log {
             }
             let Some(chunk) = self.last_chunk_from(time, decoded.0) else { return 0 };
             if chunk != decoded.0 {
-                decoded = (chunk, self.chunk(chunk).to_vec());
+                decoded.0 = chunk;
+                decoded.1.clear();
+                decoded.1.extend(self.chunk(chunk).entries());
             }
             let found = decoded.1.binary_search_by_key(&time, |entry: &(i64, u64)| entry.0);
             found.map_or(0, |i| decoded.1[i].1)

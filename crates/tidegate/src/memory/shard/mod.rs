@@ -115,14 +115,11 @@ impl Shard {
     /// Decides a single request.
     #[inline]
     pub(super) fn decide(&mut self, request: &KeyRequest<'_>, op: Op, bounds: &Bounds) -> Decision {
-        if let (Some(at), Some(one_limit)) = (self.keys.find_near(request.id), request.policy.one_limit()) {
-            if let Some((answer, moment)) = self.decide_one_limit(at, request, one_limit, op, bounds) {
-                self.count(op, answer.allows(one_limit.mode));
-                return answer.decision(one_limit, moment);
-            }
-            if let Some(decision) = self.decide_reserved(at, request, one_limit, op, bounds) {
-                return decision;
-            }
+        if let (Some(at), Some(one_limit)) = (self.keys.find_near(request.id), request.policy.one_limit())
+            && let Some((answer, moment)) = self.decide_one_limit(at, request, one_limit, op, bounds)
+        {
+            self.count(op, answer.allows(one_limit.mode));
+            return answer.decision(one_limit, moment);
         }
         self.decide_any(*request, op, bounds)
     }
@@ -154,11 +151,6 @@ impl Shard {
         if let (Some((answer, moment)), Some(one_limit)) = (answer, one_limit) {
             self.count(op, answer.allows(one_limit.mode));
             return answer.decision(one_limit, moment);
-        }
-        if let (Some(at), Some(one_limit)) = (found, one_limit)
-            && let Some(decision) = self.decide_reserved(at, request, one_limit, op, bounds)
-        {
-            return decision;
         }
         let mut checked = self.check(request, bounds, op == Op::Peek);
         let outcome = if op != Op::Peek && request.policy.has_in_flight_limit() {
@@ -199,9 +191,12 @@ impl Shard {
             }
             return Some((answer, moment));
         };
-        let LimitStates::One(state) = self.large_states.get_mut(large) else { return None };
-        let before = state.heap_bytes();
         action.room = bounds.has_room(LOG_GROWTH);
+        let LimitStates::One(state) = self.large_states.get_mut(large) else {
+            let answer = self.decide_reserved(at, one_limit, action, moment, bounds)?;
+            return Some((answer, moment));
+        };
+        let before = state.heap_bytes();
         let answer = state.apply(spec, newest, moment.at, action);
         if answer.charged {
             slot.set_newest(moment.at);

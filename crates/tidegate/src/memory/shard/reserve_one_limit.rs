@@ -30,22 +30,15 @@ impl Shard {
     pub(super) fn decide_reserved(
         &mut self,
         at: usize,
-        request: &KeyRequest<'_>,
         one_limit: &OneLimit,
-        op: Op,
+        request: OneLimitRequest,
+        moment: Moment,
         bounds: &Bounds,
-    ) -> Option<Decision> {
+    ) -> Option<OneLimitAnswer> {
         let slot = self.keys.slot_mut(at);
-        let (newest, large) = (slot.newest(), slot.large_state()?);
-        if !self.layouts.is(slot, one_limit.layout_id) || newest - request.now > FAR_BEHIND {
-            return None;
-        }
-        let moment = Moment { now: request.now, at: request.now.max(newest) };
-        let LimitStates::Reserved(reserved) = self.large_states.get_mut(large) else { return None };
-        let before = reserved.state_bytes();
-        let (spec, room) = (&one_limit.spec, bounds.has_room(LOG_GROWTH));
-        let action = OneLimitRequest { op, cost: request.cost, capacity: spec.capacity, room };
-        let mut answer = reserved.decide_only(spec, newest, moment.at, action)?;
+        let LimitStates::Reserved(reserved) = self.large_states.get_mut(slot.large_state()?) else { return None };
+        let (spec, before) = (&one_limit.spec, reserved.state_bytes());
+        let mut answer = reserved.decide_only(spec, slot.newest(), moment.at, request)?;
         if answer.charged {
             slot.set_newest(moment.at);
             self.counters.joined += u64::from(answer.joined);
@@ -54,13 +47,10 @@ impl Shard {
         // A hold that ends before units fall to a level by themselves makes them fall earlier.
         if reserved.reservations().first_end_or_max() < answer.retry_at.max(answer.reset_at) {
             let (newest, level) = (slot.newest(), spec.capacity.saturating_sub(request.cost));
-            let retry_at = reserved.falls_to(spec, newest, level, answer.retry_at);
-            let reset_at = reserved.falls_to(spec, newest, 0, answer.reset_at);
-            answer.retry_at = retry_at.unwrap_or_else(|| self.search_fall_to(at, request, one_limit, moment, level));
-            answer.reset_at = reset_at.unwrap_or_else(|| self.search_fall_to(at, request, one_limit, moment, 0));
+            answer.retry_at = reserved.falls_to(spec, newest, level, moment.at, answer.retry_at);
+            answer.reset_at = reserved.falls_to(spec, newest, 0, moment.at, answer.reset_at);
         }
-        self.count(op, answer.allows(one_limit.mode));
-        Some(answer.decision(one_limit, moment))
+        Some(answer)
     }
 
     /// Reserves the units of a request. `None` for all but admitted requests, without any change.
@@ -131,7 +121,7 @@ impl Shard {
         }
         self.keys.slot_mut(at).set_newest(moment.at);
         self.counters.joined += u64::from(answer.joined);
-        answer.reset_at = self.falls_to(at, request, one_limit, moment, 0, answer.reset_at);
+        answer.reset_at = self.unused_at(at, one_limit, moment, answer.reset_at);
         Some((answer, moment))
     }
 
@@ -177,50 +167,23 @@ impl Shard {
         if is_last {
             self.unreserve(at, large, bounds);
         } else if used > 0 {
-            reset_at = self.falls_to(at, request, one_limit, moment, 0, reset_at);
+            reset_at = self.unused_at(at, one_limit, moment, reset_at);
         }
         let reason = Reason::Allowed;
         let answer = OneLimitAnswer { reason, charged: false, joined: false, used, retry_at: 0, reset_at };
         Some(answer.decision(one_limit, moment))
     }
 
-    /// The first time at which at most `level` units are in use. `plain` is that time if no reservation ended before it.
+    /// The first time at which no units are in use. `plain` is that time if no reservation ended before it.
     #[inline]
-    fn falls_to(
-        &mut self,
-        at: usize,
-        request: &KeyRequest<'_>,
-        one_limit: &OneLimit,
-        moment: Moment,
-        level: u64,
-        plain: i64,
-    ) -> i64 {
+    fn unused_at(&mut self, at: usize, one_limit: &OneLimit, moment: Moment, plain: i64) -> i64 {
         let slot = self.keys.slot(at);
-        let (newest, large) = (slot.newest(), slot.large_state());
-        let Some(LimitStates::Reserved(reserved)) = large.map(|large| self.large_states.get_mut(large)) else {
-            return plain;
-        };
-        let known = reserved.falls_to(&one_limit.spec, newest, level, plain);
-        known.unwrap_or_else(|| self.search_fall_to(at, request, one_limit, moment, level))
-    }
-
-    /// The same by a search over the ends of the reservations. The result is kept until something changes.
-    #[cold]
-    fn search_fall_to(
-        &mut self,
-        at: usize,
-        request: &KeyRequest<'_>,
-        one_limit: &OneLimit,
-        moment: Moment,
-        level: u64,
-    ) -> i64 {
-        let found =
-            self.read(Address::key(at), request.policy, |view| view.falls_to(&one_limit.spec, level, moment.at));
-        let large = self.keys.slot(at).large_state();
-        if let Some(LimitStates::Reserved(reserved)) = large.map(|large| self.large_states.get_mut(large)) {
-            reserved.set_falls_to(level, found);
+        match slot.large_state().map(|large| self.large_states.get_mut(large)) {
+            Some(LimitStates::Reserved(reserved)) => {
+                reserved.falls_to(&one_limit.spec, slot.newest(), 0, moment.at, plain)
+            }
+            _ => plain,
         }
-        found
     }
 
     /// Stores the state of a key whose last reservation has been closed.

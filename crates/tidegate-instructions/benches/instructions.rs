@@ -1,4 +1,12 @@
-//! Decisions without reservations.
+//! Instructions of one decision, counted by callgrind. No clock is read, and no other thread runs.
+//!
+//! Every benchmark makes [`DECISIONS`] decisions of one kind, by which the counts are divided. Filling the store and
+//! building keys is not counted. Decisions with reservations are in another program, because every caller in a program
+//! changes how the others are compiled.
+//!
+//! Run it with `cargo run --release -p tidegate-instructions`.
+
+#![allow(missing_docs, reason = "gungraun's macros make public items")]
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -190,3 +198,5 @@ fn new_key(case: Case) -> Case {
 }
 
 library_benchmark_group!(name = decision, benchmarks = [known_key, sliding_log, two_limits, new_key]);
+
+main!(library_benchmark_groups = decision);

@@ -1,5 +1,7 @@
-//! Holds, beside what callers do without them: reserve and commit beside check and refund, and a check of a key with open
-//! holds beside a check of a key without any.
+//! Instructions of holds, beside what callers do without them: reserve and commit beside check and refund, and a check of a
+//! key with open holds beside a check of a key without any. See `instructions.rs`.
+
+#![allow(missing_docs, reason = "gungraun's macros make public items")]
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -13,6 +15,12 @@ const OPEN_HOLDS: u64 = 100;
 const START: u64 = 1_700_000_000_000_000;
 /// The time between two decisions, in microseconds.
 const STEP: u64 = 1_000;
+
+/// Open holds and charges of a key whose limits have changed since.
+const MANY_HOLDS: u64 = 1_000;
+const MANY_CHARGES: u64 = 100_000;
+/// One of this number of decisions about such a key is made and counted, because it reads every hold.
+const ONE_OF: u16 = 100;
 
 /// The end of a hold, compared with the window of one minute.
 #[derive(Clone, Copy)]
@@ -93,6 +101,24 @@ impl Case {
         Self { cost: cost(100), expected: 0, ..case }
     }
 
+    /// Denied decisions about a key with many holds and a long log, under a policy with another window or algorithm.
+    fn under_changed_limits(algorithm: Algorithm) -> Self {
+        let mut case = Self::new(Algorithm::SlidingLog, 1_000_000_000, Late);
+        for number in 0..MANY_CHARGES {
+            case.now += 100;
+            let now = Timestamp::from_micros(case.now);
+            let _ = case.store.decide(Op::Charge, &case.policy, &case.key, Cost::ONE, now);
+            if number % (MANY_CHARGES / MANY_HOLDS) == 0 {
+                let now = case.next();
+                let reserved = case.store.reserve(&case.policy, &case.key, Cost::ONE, case.hold, now);
+                assert!(reserved.expect("a valid hold").id.is_some());
+            }
+        }
+        let limit = Limit::new(1_000, MINUTE * 60).expect("a valid limit");
+        let policy = Policy::new("bench", [limit]).expect("a valid policy").with_algorithm(algorithm);
+        Self { policy, cost: cost(100), expected: 0, ..case }
+    }
+
     fn next(&mut self) -> Timestamp {
         self.now += STEP;
         Timestamp::from_micros(self.now)
@@ -100,6 +126,15 @@ impl Case {
 
     fn check(mut self) -> Self {
         for _ in 0..DECISIONS {
+            let now = self.next();
+            let decision = self.store.decide(Op::Check, &self.policy, &self.key, self.cost, now);
+            self.allowed += u16::from(black_box(decision).is_allowed());
+        }
+        self
+    }
+
+    fn check_few(mut self) -> Self {
+        for _ in 0..DECISIONS / ONE_OF {
             let now = self.next();
             let decision = self.store.decide(Op::Check, &self.policy, &self.key, self.cost, now);
             self.allowed += u16::from(black_box(decision).is_allowed());
@@ -141,9 +176,15 @@ fn cost(units: u64) -> Cost {
     Cost::new(units).expect("a valid cost")
 }
 
+fn buckets() -> Algorithm {
+    "sliding_buckets:10".parse().expect("a valid algorithm")
+}
+
 #[library_benchmark(teardown = Case::verify)]
 #[bench::sliding_log(Case::of_known_key(Algorithm::SlidingLog))]
 #[bench::sliding_counter(Case::of_known_key(Algorithm::SlidingCounter))]
+#[bench::sliding_buckets_10(Case::of_known_key(buckets()))]
+#[bench::fixed_window(Case::of_known_key(Algorithm::FixedWindow))]
 #[bench::gcra(Case::of_known_key(Algorithm::Gcra(None)))]
 fn check_and_refund(case: Case) -> Case {
     case.check_and_refund()
@@ -152,6 +193,8 @@ fn check_and_refund(case: Case) -> Case {
 #[library_benchmark(teardown = Case::verify)]
 #[bench::sliding_log(Case::of_known_key(Algorithm::SlidingLog))]
 #[bench::sliding_counter(Case::of_known_key(Algorithm::SlidingCounter))]
+#[bench::sliding_buckets_10(Case::of_known_key(buckets()))]
+#[bench::fixed_window(Case::of_known_key(Algorithm::FixedWindow))]
 #[bench::gcra(Case::of_known_key(Algorithm::Gcra(None)))]
 fn reserve_and_commit(case: Case) -> Case {
     case.reserve_and_commit()
@@ -164,6 +207,12 @@ fn reserve_and_commit(case: Case) -> Case {
 #[bench::sliding_counter_none(Case::allowed(Algorithm::SlidingCounter, Early, 0))]
 #[bench::sliding_counter_early(Case::allowed(Algorithm::SlidingCounter, Early, OPEN_HOLDS))]
 #[bench::sliding_counter_late(Case::allowed(Algorithm::SlidingCounter, Late, OPEN_HOLDS))]
+#[bench::sliding_buckets_10_none(Case::allowed(buckets(), Early, 0))]
+#[bench::sliding_buckets_10_early(Case::allowed(buckets(), Early, OPEN_HOLDS))]
+#[bench::sliding_buckets_10_late(Case::allowed(buckets(), Late, OPEN_HOLDS))]
+#[bench::fixed_window_none(Case::allowed(Algorithm::FixedWindow, Early, 0))]
+#[bench::fixed_window_early(Case::allowed(Algorithm::FixedWindow, Early, OPEN_HOLDS))]
+#[bench::fixed_window_late(Case::allowed(Algorithm::FixedWindow, Late, OPEN_HOLDS))]
 #[bench::gcra_none(Case::allowed(Algorithm::Gcra(None), Early, 0))]
 #[bench::gcra_early(Case::allowed(Algorithm::Gcra(None), Early, OPEN_HOLDS))]
 #[bench::gcra_late(Case::allowed(Algorithm::Gcra(None), Late, OPEN_HOLDS))]
@@ -178,6 +227,12 @@ fn check_allowed(case: Case) -> Case {
 #[bench::sliding_counter_none(Case::denied(Algorithm::SlidingCounter, Early, 0))]
 #[bench::sliding_counter_early(Case::denied(Algorithm::SlidingCounter, Early, OPEN_HOLDS))]
 #[bench::sliding_counter_late(Case::denied(Algorithm::SlidingCounter, Late, OPEN_HOLDS))]
+#[bench::sliding_buckets_10_none(Case::denied(buckets(), Early, 0))]
+#[bench::sliding_buckets_10_early(Case::denied(buckets(), Early, OPEN_HOLDS))]
+#[bench::sliding_buckets_10_late(Case::denied(buckets(), Late, OPEN_HOLDS))]
+#[bench::fixed_window_none(Case::denied(Algorithm::FixedWindow, Early, 0))]
+#[bench::fixed_window_early(Case::denied(Algorithm::FixedWindow, Early, OPEN_HOLDS))]
+#[bench::fixed_window_late(Case::denied(Algorithm::FixedWindow, Late, OPEN_HOLDS))]
 #[bench::gcra_none(Case::denied(Algorithm::Gcra(None), Early, 0))]
 #[bench::gcra_early(Case::denied(Algorithm::Gcra(None), Early, OPEN_HOLDS))]
 #[bench::gcra_late(Case::denied(Algorithm::Gcra(None), Late, OPEN_HOLDS))]
@@ -185,4 +240,25 @@ fn check_denied(case: Case) -> Case {
     case.check()
 }
 
-library_benchmark_group!(name = hold, benchmarks = [check_and_refund, reserve_and_commit, check_allowed, check_denied]);
+// One in `ONE_OF` of the decisions is made, so that the counts are hundredths of a decision.
+#[library_benchmark(teardown = Case::verify)]
+#[bench::sliding_log(Case::under_changed_limits(Algorithm::SlidingLog))]
+#[bench::sliding_counter(Case::under_changed_limits(Algorithm::SlidingCounter))]
+#[bench::sliding_buckets_10(Case::under_changed_limits(buckets()))]
+#[bench::gcra(Case::under_changed_limits(Algorithm::Gcra(None)))]
+fn hundredth_of_check_denied_under_changed_limits(case: Case) -> Case {
+    case.check_few()
+}
+
+library_benchmark_group!(
+    name = hold,
+    benchmarks = [
+        check_and_refund,
+        reserve_and_commit,
+        check_allowed,
+        check_denied,
+        hundredth_of_check_denied_under_changed_limits
+    ]
+);
+
+main!(library_benchmark_groups = hold);
