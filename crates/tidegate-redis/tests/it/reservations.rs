@@ -1,5 +1,6 @@
 //! Holds, leases and limits on the units in open holds, through Redis.
 
+mod changed_windows;
 mod failures;
 mod processes;
 mod slots;
