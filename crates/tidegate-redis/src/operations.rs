@@ -93,7 +93,7 @@ impl Store for RedisStore {
         charged_at: Timestamp,
     ) -> Result<Refund, StoreError> {
         let request = self.request(policy, key, cost, Some(charged_at));
-        let answer = self.ask_and_forget_denial(Action::Refund, request).await?;
+        let answer = self.ask_and_forget_denial(Action::Refund, request, self.deadline()).await?;
         let reply = Reader::new(answer.bytes()).key_reply(policy.limits().len())?;
         let (returned, limits) = (reply.returned, &reply.limits());
         Ok(match &reply.applied {
@@ -106,7 +106,7 @@ impl Store for RedisStore {
 
     async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, StoreError> {
         let request = self.request(policy, key, Cost::ONE, None);
-        let answer = self.ask_and_forget_denial(Action::Reset, request).await?;
+        let answer = self.ask_and_forget_denial(Action::Reset, request, self.deadline()).await?;
         Ok(Reader::new(answer.bytes()).number(1)? != 0)
     }
 

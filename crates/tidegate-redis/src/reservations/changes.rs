@@ -108,8 +108,9 @@ async fn change_reservation(
     if id.is_never_granted() {
         return Ok(external_store::unknown_reservation(&policy));
     }
-    let settled = match store.open(id, &policy).await? {
-        Some(subject) => change_at(store, kind, id, &subject, numbers, policies).await?,
+    let deadline = store.deadline();
+    let settled = match store.open(id, &policy, deadline).await? {
+        Some(subject) => change_at(store, kind, id, &subject, numbers, policies, deadline).await?,
         None => external_store::unknown_reservation(&policy),
     };
     if !settled.known {
@@ -126,6 +127,7 @@ async fn change_at(
     subject: &Subject,
     numbers: &[u64],
     policies: &dyn PolicySource,
+    deadline: u64,
 ) -> Result<Settled, StoreError> {
     let policy = id.policy(policies)?;
     let (scope, number) = match numbers {
@@ -133,7 +135,7 @@ async fn change_at(
         _ => (Scope::Show, 0),
     };
     let request = store.request_of(subject, &policy, Cost::ONE, &change(scope, id.nonce(), number));
-    let answer = store.ask_and_forget_denial(Action::Reservation(kind.step()), request).await?;
+    let answer = store.ask_and_forget_denial(Action::Reservation(kind.step()), request, deadline).await?;
     match Reader::new(answer.bytes()).change(policy.limits().len())? {
         ChangeReply::Done { known, key } => Ok(Settled::new(decision_after(&key, &policy)?, known)),
         ChangeReply::SpentTooMuch { units } => Err(ReservationError::SpentTooMuch { spent: number, units }.into()),
@@ -167,9 +169,9 @@ async fn change_parts(
             None => distinct.push((id, policy, number)),
         }
     }
-    let (mut parts, mut head_part) = (Vec::new(), 0);
+    let (deadline, mut parts, mut head_part) = (store.deadline(), Vec::new(), 0);
     for (id, policy, number) in distinct {
-        let subject = store.open(id, policy).await?.ok_or(Error::Garbled)?;
+        let subject = store.open(id, policy, deadline).await?.ok_or(Error::Garbled)?;
         if id == head {
             head_part = parts.len();
         }

@@ -31,7 +31,8 @@ pub(crate) async fn reserve_all(
         distinct.iter().map(|spend| external_store::hold_ttl_us(spend.policy, hold.ttl())).collect::<Result<_, _>>()?;
     let nonce = nonce();
     let subjects: Vec<Subject> = distinct.iter().map(|spend| KeyNames::subject(spend.key)).collect();
-    let secret = store.secret(distinct[0].policy).await;
+    let deadline = store.deadline();
+    let secret = store.secret(distinct[0].policy, deadline).await;
     let id = |part: &usize| match &secret {
         Ok(secret) => seal(secret, &subjects[*part], distinct[*part].policy, nonce),
         Err(_) => Ok(ReservationId::never_granted(distinct[*part].policy, nonce)),
@@ -47,7 +48,7 @@ pub(crate) async fn reserve_all(
     for call in calls_by_slot(requests.iter(), store.context().is_cluster) {
         requests[call[0]] = request(call[0], &others);
     }
-    let joint = JointReserve { store, spends: &distinct, requests: &requests, nonce, hold };
+    let joint = JointReserve { store, spends: &distinct, requests: &requests, nonce, hold, deadline };
     let (decided, recorded) = joint.decide(secret.as_ref().err().cloned()).await?;
     let head = id(&recorded.unwrap_or(0))?;
     let decisions = external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
@@ -62,6 +63,8 @@ struct JointReserve<'a> {
     requests: &'a [KeyRequest],
     nonce: [u8; 16],
     hold: Hold,
+    /// When the caller gives up, by the stopwatch.
+    deadline: u64,
 }
 
 impl JointReserve<'_> {
@@ -108,8 +111,7 @@ impl JointReserve<'_> {
         let caller = call.iter().find(|position| self.spends[**position].policy.is_supplied_by_caller());
         let new_keys = self.store.new_keys_for(self.spends[*caller.unwrap_or(&call[0])].policy);
         let asked = stopwatch::micros();
-        let deadline = self.store.deadline();
-        let answer = self.store.ask_for_grant(ReservationStep::Reserve, parts, new_keys, deadline).await?;
+        let answer = self.store.ask_for_grant(ReservationStep::Reserve, parts, new_keys, self.deadline).await?;
         let mut reader = Reader::new(answer.bytes());
         let decision = |position: &usize| {
             let spend = &self.spends[*position];

@@ -38,9 +38,12 @@ local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
 -- records.
 local STRING_LOG, STRING_LOG_HEADER_SIZE, FIRST_RECORD = '>I7i8BBI7', 42, 43
 local ONE_LIMIT_REPLY = '>BBI7I7I7I7'
--- The sums of the open reservations of a key, where its state begins behind them, and for how long a key keeps this form after
--- its newest hold: see `reservation_records.lua`.
-local SUMS, AT_STATE, RESERVED_FOR = '>BI4I4I7I7I7I7I6i8I7I4', 65, 60000000
+-- The first sums of the open reservations of a key, where its state begins behind them, and for how long a key keeps this form
+-- after its newest hold: see `reservation_records.lua`.
+local FIRST_SUMS, MORE_SUMS, AT_MORE_SUMS, AT_STATE, RESERVED_FOR = '>I2BI7i8I7', '>I7I7I7', 26, 79, 60000000
+-- The first two bytes of a key with reservations as a number, the flags with which they are more than holds, the flag of a key
+-- that has the units that its holds give back, and the end of no hold.
+local IS_RESERVED, HAS_MORE, KNOWS_RELEASED, NEVER = 21506, 4, 8, 9000000000000000
 
 local given, grace = unpack('>BI4', ARGV[1])
 local clock = call('TIME')

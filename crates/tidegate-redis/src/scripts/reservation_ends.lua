@@ -131,21 +131,24 @@ local function units_in(log, first, last)
   return sub(units_after(log, locate(log, first - 1, nil)), units_after(log, locate(log, last, nil)))
 end
 
--- What all holds give back to a log: their ends, their units and their slots, in the order of their ends; the slots, the
--- earliest first; and the leases.
+-- What all holds give back to a log: their ends, their units and the numbers of their slots, in the order of their ends; the
+-- slots, the earliest first; and the leases.
 local function releases_of(state, limit, log, has_own_layout)
   local open = state.reservations
   local all = all_records(open)
   -- The retry time and the reset time of a limit need the same lists.
   if all.releases and all.limit == limit then return all.releases end
-  local releases = { ends = {}, units = {}, slots = {}, leases = {} }
-  local n, of_first, slot_of, leased_in = 0, {}, {}, {}
+  local releases = { ends = {}, units = {}, slot_of = {}, slots = {}, leases = {} }
+  -- Otherwise each entry has all units of its open holds.
+  local may_have_fewer = open.is_reduced or not (has_own_layout or state.layout.kind == LOG)
+  local n, slots, of_first, slot_of, leased_in = 0, {}, {}, {}, {}
   for k = 1, all.n do
-    local flags, ends = all.flags[k], all.ends[k]
+    local flags, ends, units = all.flags[k], all.ends[k], all.units[k]
     if flags % KEEPS == LEASE then
       local own = entry_of(limit, ends)
-      releases.leases[#releases.leases + 1] = { expires = expiry_of(limit, own), units = all.units[k] }
-      if limit.kind ~= LOG then leased_in[own] = (leased_in[own] or 0) + all.units[k] end
+      releases.leases[#releases.leases + 1] = { expires = expiry_of(limit, own), units = units }
+      -- The holds of a bucket that end later may give back units of the lease.
+      if limit.kind ~= LOG then leased_in[own] = (leased_in[own] or 0) + units end
     elseif flags % HAS_OTHERS == 0 and all.granted_at[k] <= state.newest then
       local first, last
       if has_own_layout then
@@ -155,27 +158,25 @@ local function releases_of(state, limit, log, has_own_layout)
         first, last = slot_of_charge(state, ends, all.granted_at[k])
       end
       if first then
+        local slot = add_to_slot(slots, of_first, first, last, 0)
+        if may_have_fewer then
+          slot.left = slot.left or units_in(log, first, last)
+          units = min(units, slot.left - slot.units + (leased_in[first] or 0))
+          slot.units = slot.units + units
+        end
         n = n + 1
-        releases.ends[n], releases.units[n] = ends, all.units[k]
-        slot_of[n] = add_to_slot(releases.slots, of_first, first, last, 0)
+        releases.ends[n], releases.units[n], slot_of[n] = ends, units, slot
       end
     end
   end
   -- Numbers are sorted much faster than tables.
   local firsts = {}
-  for number, slot in ipairs(releases.slots) do firsts[number] = slot.first end
+  for number, slot in ipairs(slots) do firsts[number] = slot.first end
   table.sort(firsts)
-  -- Otherwise each entry has all units of its open holds.
-  local may_have_fewer = open.is_reduced or not (has_own_layout or state.layout.kind == LOG)
   for number, first in ipairs(firsts) do
-    local slot = of_first[first]
-    releases.slots[number], slot.number = slot, number
-    if may_have_fewer then
-      slot.most = units_in(log, slot.first, slot.last) + (leased_in[slot.first] or 0)
-    end
+    releases.slots[number], of_first[first].number = of_first[first], number
   end
-  for k = 1, n do slot_of[k] = slot_of[k].number end
-  releases.slot_of = slot_of
+  for k = 1, n do releases.slot_of[k] = slot_of[k].number end
   all.releases, all.limit = releases, limit
   return releases
 end
@@ -189,16 +190,13 @@ local function given_back_by(releases, time)
     local number = releases.slot_of[k]
     since[number] = since[number] + releases.units[k]
   end
-  for number = #slots, 1, -1 do
-    local most = slots[number].most
-    since[number] = since[number + 1] + (most and min(since[number], most) or since[number])
-  end
+  for number = #slots, 1, -1 do since[number] = since[number] + since[number + 1] end
   return since
 end
 
--- Returns the number of the first slot for which a condition holds, if it holds for all slots after that one.
-local function first_slot(slots, condition)
-  local below, above = 0, #slots + 1
+-- Returns the number of the first slot after slot `below` for which a condition holds, if it holds for all slots after that one.
+local function first_slot(slots, below, condition)
+  local above = #slots + 1
   while above - below > 1 do
     local middle = floor((below + above) / 2)
     if condition(slots[middle], middle) then above = middle else below = middle end
@@ -208,7 +206,8 @@ end
 
 -- Returns the units that are given back to entries after a horizon, after which the log has `units`.
 local function given_back_after(log, slots, since, horizon, units)
-  local number = first_slot(slots, function(slot) return slot.first > horizon end)
+  horizon = max(horizon, log.floor)
+  local number = first_slot(slots, 0, function(slot) return slot.first > horizon end)
   local before = slots[number - 1]
   -- The newest units of a slot are given back first.
   if before and before.last > horizon and since[number - 1] > since[number] then
@@ -260,7 +259,9 @@ local function log_falls_to(state, layout, limit, log, i, level, at)
   end
   -- The slot in which the horizon lies when few enough units are left. Until then, only units that nobody gives back leave the
   -- window.
-  local number = first_slot(slots, function(slot, k)
+  local horizon = max(horizon_of(changed, start), log.floor)
+  local counted = first_slot(slots, 0, function(slot) return slot.last > horizon end)
+  local number = first_slot(slots, counted - 1, function(slot, k)
     return units_after(log, locate(log, slot.last, nil)) - since[k + 1] <= own
   end)
   if own + since[number] >= 0 then return min(finish, start + plain_wait(changed, newest, start, own + since[number])) end

@@ -282,3 +282,35 @@ async fn a_log_of_several_pages_takes_back_the_units_of_many_holds() {
     assert_eq!(shown.limits[0].entries.iter().map(|entry| entry.units).sum::<u64>(), 76);
     assert!(shown.reservations.is_empty());
 }
+
+#[tokio::test]
+async fn holds_whose_entries_have_left_the_window_do_not_shorten_a_wait() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let (policy, alice) = (policy("left", &["2/1ms"]), key("alice"));
+    for granted in [0, 1] {
+        let _ = reserve(&at(&store, granted), &policy, &alice, 1, Duration::from_micros(1002 - granted)).await;
+    }
+    // Both entries have expired, and both holds end a microsecond later.
+    let lease = Lease::new(cost(1), Duration::from_millis(1));
+    let leased = at(&store, 1001).lease(&policy, &alice, &lease).await.expect("redis answers");
+    assert_eq!((leased.granted, leased.decision.used()), (1, 1));
+    assert_eq!(leased.decision.reset_after(), Duration::from_millis(2), "it is charged at its end");
+}
+
+#[tokio::test]
+async fn a_hold_gives_back_no_units_of_a_lease_that_ends_later() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let one_bucket = Algorithm::SlidingBuckets(Buckets::new(1).expect("in range"));
+    let (policy, alice) = (policy("bucket", &["3/8ms"]).with_algorithm(one_bucket), key("alice"));
+    let held = reserve(&at(&store, 0), &policy, &alice, 1, Duration::from_millis(1)).await;
+    let charged_at = held.decision.charged_at().expect("it is charged");
+    let refunded = at(&store, 0).refund(&policy, &alice, cost(1), charged_at).await.expect("redis answers");
+    assert!(refunded.is_returned(), "nothing is left to give back");
+    // The charge of the lease will be in the bucket of the hold, which ends before.
+    let lease = Lease::new(cost(1), Duration::from_millis(1));
+    let leased = at(&store, 1).lease(&policy, &alice, &lease).await.expect("redis answers");
+    assert_eq!((leased.granted, leased.decision.used()), (1, 1));
+    assert!(leased.decision.reset_after() > Duration::from_millis(8), "{leased:?}");
+}

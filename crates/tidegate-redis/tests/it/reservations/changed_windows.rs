@@ -36,8 +36,8 @@ async fn fill(store: &RedisStore, policy: &Policy, key: &Key<'_>, entries: u64) 
             let ttl = Duration::from_secs(100 + (hold * 7) % HOLDS);
             assert!(reserve(&at(store, granted), policy, key, 3, ttl).await.decision.is_allowed());
             join_all((1..charges).map(async |entry| {
-                let charged = at(store, granted + entry * 10_000 / charges);
-                assert!(charged.charge(policy, key, cost(1)).await.expect("redis answers").is_allowed());
+                let later = at(store, granted + entry * 10_000 / charges);
+                assert!(later.charge(policy, key, cost(1)).await.expect("redis answers").is_allowed());
             }))
             .await;
         }))
