@@ -18,7 +18,7 @@ use crate::{
     key_name::{self as name, KeyName, KeyNames},
     node::{Node, NodeContext},
     pending_request::{GroupReply, PendingRequest},
-    reservations::id::Secrets,
+    reservations::{id::Secrets, local_parts::LocalParts},
     router::Router,
     script::Source,
     settings::Settings,
@@ -65,6 +65,8 @@ pub(crate) struct Inner {
     denials: Denials,
     /// What seals the places of reservations.
     pub(crate) secrets: Secrets,
+    /// The requests of reservations that are held in this process.
+    pub(crate) local_parts: LocalParts,
     /// A permit for each release that no caller waits for.
     pub(crate) releases: Arc<Semaphore>,
     pub(crate) runtime: Handle,
@@ -99,7 +101,8 @@ impl RedisStore {
         let (source, is_cluster) = (Source::new(settings.page), matches!(target, Target::Cluster(_)));
         let router = Router::start(NodeContext { settings, login, source, counters, is_cluster }, target);
         let (denials, secrets, runtime) = (Denials::new(), Secrets::default(), Handle::current());
-        let inner = Inner { router, names, given_names, fallback, denials, secrets, releases, runtime };
+        let local_parts = LocalParts::default();
+        let inner = Inner { router, names, given_names, fallback, denials, secrets, local_parts, releases, runtime };
         Self { inner: Arc::new(inner), time: None }
     }
 

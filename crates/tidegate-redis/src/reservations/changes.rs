@@ -31,6 +31,8 @@ enum Change {
 struct Part<'a> {
     policy: &'a Policy,
     request: KeyRequest,
+    /// Whether its units are held in this process, because Redis did not answer for it. Redis need not answer now, either.
+    is_held_here: bool,
 }
 
 impl Change {
@@ -56,7 +58,9 @@ pub(crate) async fn commit(
     if is_local(id) {
         return Ok(store.inner.fallback.commit(id, actual, policies)?);
     }
-    change_reservation(store, Change::Commit, id, actual, policies).await
+    let settled = change_reservation(store, Change::Commit, id, actual, policies).await;
+    let fallback = &store.inner.fallback;
+    store.inner.local_parts.change(id, settled, actual, None, |id, actual| fallback.commit(id, actual, policies))
 }
 
 /// Sets the end of a hold: see [`Store::renew`](tidegate::Store::renew).
@@ -70,7 +74,9 @@ pub(crate) async fn renew(
     if is_local(id) {
         return Ok(store.inner.fallback.renew(id, ttl, policies)?);
     }
-    change_reservation(store, Change::Renew, id, &[ttl_us], policies).await
+    let settled = change_reservation(store, Change::Renew, id, &[ttl_us], policies).await;
+    let fallback = &store.inner.fallback;
+    store.inner.local_parts.change(id, settled, &[ttl_us], Some(ttl), |id, _| fallback.renew(id, ttl, policies))
 }
 
 /// Closes a lease: see [`Store::settle`](tidegate::Store::settle).
@@ -159,24 +165,26 @@ async fn change_parts(
     }
     let policies: Vec<_> = ids.iter().map(|id| id.policy(policies).ok()).collect();
     // The same policy and key twice is one request of the summed cost.
-    let mut distinct: Vec<(&ReservationId, &Policy, u64)> = Vec::new();
+    let mut distinct: Vec<(&ReservationId, &Policy, u64, bool)> = Vec::new();
+    let here = store.inner.local_parts.positions(head);
     for (i, (id, policy)) in ids.iter().zip(&policies).enumerate() {
         let Some(policy) = policy else { continue };
         let number = if numbers.len() == 1 { numbers[0] } else { numbers[i] };
         match distinct.iter_mut().find(|(other, ..)| *other == id) {
-            Some((.., sum)) if matches!(kind, Change::Commit) => *sum += number,
+            Some((_, _, sum, _)) if matches!(kind, Change::Commit) => *sum += number,
             Some(_) => {}
-            None => distinct.push((id, policy, number)),
+            None => distinct.push((id, policy, number, here.contains(&i))),
         }
     }
     let (deadline, mut parts, mut head_part) = (store.deadline(), Vec::new(), 0);
-    for (id, policy, number) in distinct {
+    for (id, policy, number, is_held_here) in distinct {
         let subject = store.open(id, policy, deadline).await?.ok_or(Error::Garbled)?;
         if id == head {
             head_part = parts.len();
         }
         let payload = change(Scope::Part, id.nonce(), number);
-        parts.push(Part { policy, request: store.request_of(&subject, policy, Cost::ONE, &payload) });
+        let request = store.request_of(&subject, policy, Cost::ONE, &payload);
+        parts.push(Part { policy, request, is_held_here });
     }
     ask_parts(store, kind, &parts, head_part).await
 }
@@ -193,7 +201,11 @@ async fn ask_parts(store: &RedisStore, kind: Change, parts: &[Part<'_>], head: u
             store.forget_denial(&request.name.bytes);
         }
         let action = Action::Reservation(kind.step());
-        let answer = store.ask_group(action, requests, NewKeys::Always, store.deadline()).await?;
+        let answer = match store.ask_group(action, requests, NewKeys::Always, store.deadline()).await {
+            Ok(answer) => answer,
+            Err(_) if call.iter().all(|position| parts[*position].is_held_here) => continue,
+            Err(error) => return Err(error.into()),
+        };
         let mut reader = Reader::new(answer.bytes());
         for position in call {
             let policy = parts[position].policy;
@@ -204,7 +216,7 @@ async fn ask_parts(store: &RedisStore, kind: Change, parts: &[Part<'_>], head: u
             decisions[position] = Some(decision_after(&key, policy)?);
         }
     }
-    let decisions: Vec<Decision> = decisions.into_iter().flatten().collect();
-    let policies: Vec<&Policy> = parts.iter().map(|part| part.policy).collect();
+    let (policies, decisions): (Vec<&Policy>, Vec<Decision>) =
+        parts.iter().zip(decisions).filter_map(|(part, decision)| Some((part.policy, decision?))).unzip();
     Ok(Settled::new(external_store::overall(&policies, &decisions), known))
 }

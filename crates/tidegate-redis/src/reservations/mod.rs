@@ -3,6 +3,7 @@
 //! - [`id`]: the ids of reservations
 //! - [`requests`]: requests as bytes, and the decisions in replies
 //! - [`joint`]: several requests as one reservation
+//! - [`local_parts`]: the requests of such a reservation that are held in this process
 //! - [`changes`]: commit, renew and settle
 //!
 //! The reservations of a key are stored with its state, so each operation on one key is one atomic step. A reserve or a lease
@@ -11,6 +12,7 @@
 mod changes;
 pub(crate) mod id;
 mod joint;
+pub(crate) mod local_parts;
 mod requests;
 
 use std::sync::Arc;

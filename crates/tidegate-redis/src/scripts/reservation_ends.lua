@@ -146,8 +146,7 @@ local function releases_of(state, limit, log, has_own_layout)
     local flags, ends, units = all.flags[k], all.ends[k], all.units[k]
     if flags % KEEPS == LEASE then
       local own = entry_of(limit, ends)
-      releases.leases[#releases.leases + 1] = { expires = expiry_of(limit, own), units = units }
-      -- The holds of a bucket that end later may give back units of the lease.
+      releases.leases[#releases.leases + 1] = { from = 0, expires = expiry_of(limit, own), units = units }
       if limit.kind ~= LOG then leased_in[own] = (leased_in[own] or 0) + units end
     elseif flags % HAS_OTHERS == 0 and all.granted_at[k] <= state.newest then
       local first, last
@@ -161,8 +160,14 @@ local function releases_of(state, limit, log, has_own_layout)
         local slot = add_to_slot(slots, of_first, first, last, 0)
         if may_have_fewer then
           slot.left = slot.left or units_in(log, first, last)
-          units = min(units, slot.left - slot.units + (leased_in[first] or 0))
-          slot.units = slot.units + units
+          -- A lease that ended earlier may be in the bucket of a hold, which then gives back its units.
+          local of_leases = min(max(units - slot.left, 0), leased_in[first] or 0)
+          units = min(units, slot.left)
+          slot.left = slot.left - units
+          if of_leases > 0 then
+            leased_in[first] = leased_in[first] - of_leases
+            releases.leases[#releases.leases + 1] = { from = ends, expires = expiry_of(limit, first), units = -of_leases }
+          end
         end
         n = n + 1
         releases.ends[n], releases.units[n], slot_of[n] = ends, units, slot
@@ -226,7 +231,7 @@ local function log_falls_to(state, layout, limit, log, i, level, at)
   local function leased_at(time)
     local sum = 0
     for _, lease in ipairs(leases) do
-      if lease.expires > time then sum = sum + lease.units end
+      if lease.from <= time and lease.expires > time then sum = sum + lease.units end
     end
     return sum
   end
@@ -253,10 +258,8 @@ local function log_falls_to(state, layout, limit, log, i, level, at)
   local used = USED[changed.kind](changed, newest, start)
   log.given_back = nil
   if used <= own then return start end
-  if not changed.log then
-    if own < 0 then return finish end
-    return min(finish, start + TIME_UNTIL[changed.kind](changed, newest, start, own, used))
-  end
+  if own < 0 then return finish end
+  if not changed.log then return min(finish, start + TIME_UNTIL[changed.kind](changed, newest, start, own, used)) end
   -- The slot in which the horizon lies when few enough units are left. Until then, only units that nobody gives back leave the
   -- window.
   local horizon = max(horizon_of(changed, start), log.floor)
@@ -264,9 +267,7 @@ local function log_falls_to(state, layout, limit, log, i, level, at)
   local number = first_slot(slots, counted - 1, function(slot, k)
     return units_after(log, locate(log, slot.last, nil)) - since[k + 1] <= own
   end)
-  if own + since[number] >= 0 then return min(finish, start + plain_wait(changed, newest, start, own + since[number])) end
-  -- Only a lease may be charged to the entry of a hold.
-  return slots[number] and min(finish, expiry_of(limit, slots[number].first)) or finish
+  return min(finish, start + plain_wait(changed, newest, start, own + since[number]))
 end
 
 -- The number of ends that are applied before the units in use are compared.
