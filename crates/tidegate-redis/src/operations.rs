@@ -47,6 +47,8 @@ impl Store for RedisStore {
         reservations::reserve_all(self, spends, hold).await
     }
 
+    /// Closes a hold. A commit is never sent again after a lost reply: the error says that it may have run. A caller can repeat it,
+    /// but must not charge the cost by itself if the repeated commit is not known.
     async fn commit(
         &self,
         id: &ReservationId,

@@ -15,6 +15,7 @@ use crate::{
     key_name::Subject,
     reply::{ChangeReply, Reader},
     stats::count,
+    stopwatch::to_micros,
     store::RedisStore,
     wire::{Action, KeyRequest, NewKeys, ReservationStep},
 };
@@ -70,7 +71,11 @@ pub(crate) async fn renew(
     ttl: Duration,
     policies: &dyn PolicySource,
 ) -> Result<Settled, StoreError> {
-    let ttl_us = external_store::hold_ttl_us(&*id.policy(policies)?, ttl)?;
+    let ttl_us = match id.policy(policies) {
+        // The policies of the other requests bound the ttl.
+        Err(ReservationError::PolicyGone { .. }) => to_micros(ttl),
+        policy => external_store::hold_ttl_us(&*policy?, ttl)?,
+    };
     if is_local(id) {
         return Ok(store.inner.fallback.renew(id, ttl, policies)?);
     }
@@ -106,10 +111,15 @@ async fn change_reservation(
     numbers: &[u64],
     policies: &dyn PolicySource,
 ) -> Result<Settled, StoreError> {
-    let policy = id.policy(policies)?;
     if numbers.is_empty() {
         return Err(ReservationError::Amounts { given: 0, parts: 1 }.into());
     }
+    let policy = match id.policy(policies) {
+        Err(gone @ ReservationError::PolicyGone { .. }) => {
+            return change_other_parts(store, kind, id, numbers, policies, gone).await;
+        }
+        policy => policy?,
+    };
     // The number of requests of a reservation that is not open is not known, so any number of amounts is well-formed.
     if id.is_never_granted() {
         return Ok(external_store::unknown_reservation(&policy));
@@ -123,6 +133,31 @@ async fn change_reservation(
         count(&store.context().counters.unknown_commits);
     }
     Ok(settled)
+}
+
+/// Changes the other requests of a reservation, the policy of whose id is `gone`.
+async fn change_other_parts(
+    store: &RedisStore,
+    kind: Change,
+    id: &ReservationId,
+    numbers: &[u64],
+    policies: &dyn PolicySource,
+    gone: ReservationError,
+) -> Result<Settled, StoreError> {
+    if id.is_never_granted() || matches!(kind, Change::Settle) {
+        return Err(gone.into());
+    }
+    let (policy, deadline) = (id.stand_in_policy(), store.deadline());
+    let Some(subject) = store.open(id, &policy, deadline).await? else { return Err(gone.into()) };
+    let payload = change(Scope::Show, id.nonce(), 0);
+    let request = store.request_of(&subject, &policy, Cost::ONE, &payload);
+    let answer = store.ask_by(Action::Reservation(ReservationStep::Commit), request, deadline).await?;
+    match Reader::new(answer.bytes()).change(policy.limits().len())? {
+        ChangeReply::Parts(others) if !others.is_empty() => {
+            change_parts(store, kind, id, others, numbers, policies).await
+        }
+        _ => Err(gone.into()),
+    }
 }
 
 /// Changes a reservation whose first request is of `subject`.
@@ -170,11 +205,18 @@ async fn change_parts(
     for (i, (id, policy)) in ids.iter().zip(&policies).enumerate() {
         let Some(policy) = policy else { continue };
         let number = if numbers.len() == 1 { numbers[0] } else { numbers[i] };
+        if matches!(kind, Change::Renew) {
+            external_store::hold_ttl_us(policy, Duration::from_micros(number))?;
+        }
         match distinct.iter_mut().find(|(other, ..)| *other == id) {
             Some((_, _, sum, _)) if matches!(kind, Change::Commit) => *sum += number,
             Some(_) => {}
             None => distinct.push((id, policy, number, here.contains(&i))),
         }
+    }
+    if distinct.is_empty() {
+        let name = head.policy_name().unwrap_or_default().to_owned();
+        return Err(ReservationError::PolicyGone { name }.into());
     }
     let (deadline, mut parts, mut head_part) = (store.deadline(), Vec::new(), 0);
     for (id, policy, number, is_held_here) in distinct {

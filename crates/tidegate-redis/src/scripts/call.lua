@@ -23,6 +23,7 @@
 --               1  too late; nothing was done
 --               2  an error: length (2) and text
 --               3  no new key may be created; nothing was done. For each part 1 if its key exists, or 0 (1)
+--             then the number of reservations that ended by themselves (4), if there are any
 
 local spread = unpack
 local pack, unpack, slice, find, floor, ceil = struct.pack, struct.unpack, string.sub, string.find, math.floor, math.ceil

@@ -13,7 +13,7 @@
 local replies, answered, groups, group_at, key_index, length = { pack('>I7', now) }, 1, ARGV[2], 1, 1, #ARGV[2]
 local current_policy, kind, n, window, buckets, drain, shadow, capacity, prefix, number_format, state_size = 0
 local time_width, unit_width, size, time, unit, record, time_room, unit_room = 0, 0
-local hash_logs, general
+local hash_logs, general, ended
 -- The headers of keys of counters and debts that have open holds, as they were read or written last.
 local headers
 -- The values of the keys. Several keys are read at once, because a read for each costs more than its decision. False
@@ -394,7 +394,9 @@ while group_at <= length do
     end
     if not reply then
       general, headers = general or general_path(), nil
-      reply = general(op, parts, group_at + 11, key_index)
+      local more
+      reply, more = general(op, parts, group_at + 11, key_index)
+      if more > 0 then ended = (ended or 0) + more end
     end
     answered = answered + 1
     replies[answered] = reply
@@ -402,4 +404,5 @@ while group_at <= length do
   end
   group_at = group_at + 11 + 16 * parts
 end
+if ended then replies[answered + 1] = pack('>I4', ended) end
 return table.concat(replies)

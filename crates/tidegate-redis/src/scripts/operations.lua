@@ -16,6 +16,9 @@ local MAX_LISTED = 1000
 -- Maximum number of older entries that are counted one by one.
 local MAX_COUNTED = 8192
 
+-- Number of reservations of a group that ended by themselves, once that is stored.
+local ended_reservations = 0
+
 -- Returns the units in use under a limit of a part.
 local function used_under(part, i)
   local limit, open = part.limits[i], part.state and part.state.reservations
@@ -58,7 +61,7 @@ local function evaluate(part)
     end
     local at, open = max(now, state.newest), state.reservations
     if open and open.first_end <= at then
-      state = reservations().end_until(state, layout, at)
+      state, part.ended = reservations().end_until(state, layout, at)
       part.state_changed = true
     end
     part.state, part.at = state, at
@@ -152,7 +155,10 @@ local function write(parts)
     if part.writes then ensure_writable(part.state) end
   end
   for _, part in ipairs(parts) do
-    if part.writes then save(part.state, now, grace) end
+    if part.writes then
+      save(part.state, now, grace)
+      ended_reservations = ended_reservations + (part.ended or 0)
+    end
   end
 end
 

@@ -84,10 +84,10 @@ local function end_all(state, layout, records, from, to)
   return state
 end
 
--- Ends all reservations that end by `at`. Returns the state.
+-- Ends all reservations that end by `at`. Returns the state and their number.
 local function end_until(state, layout, at)
   local ended = take_ended(state.reservations, at)
-  return end_all(state, layout, ended, 1, #ended)
+  return end_all(state, layout, ended, 1, #ended), #ended
 end
 
 -- Returns the time from `at` until at most `level` units are in use, without reservations.

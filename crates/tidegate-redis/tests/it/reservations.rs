@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tidegate::{
     Algorithm, Buckets, Cost, Hold, Key, Lease, Limiter, Policy, Reason, ReservationError, ReservationId, Reserved,
-    Settled, Store as _, StoreError, Timestamp,
+    Settled, Spend, Store as _, StoreError, Timestamp,
 };
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
@@ -111,6 +111,31 @@ async fn units_that_are_never_settled_come_back_at_the_end() {
             assert_eq!(used(&at(&store, 10_000_000), &policy, key).await, charged, "nothing was changed");
         }
     }
+}
+
+#[tokio::test]
+async fn each_reservation_that_ends_by_itself_is_counted_once() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let ended = || store.stats().reservations_ended;
+    let (policy, alice, bob) = (policy("counted", &["100/1h"]), key("alice"), key("bob"));
+    for (key, ttl) in [(&alice, 1), (&alice, 2), (&bob, 2), (&alice, 3)] {
+        assert!(reserve(&at(&store, 0), &policy, key, 1, Duration::from_secs(ttl)).await.id.is_some());
+    }
+    let lease = Lease::new(cost(1), Duration::from_secs(2));
+    assert_eq!(at(&store, 0).lease(&policy, &bob, &lease).await.expect("redis answers").granted, 1);
+    let settled = reserve(&at(&store, 0), &policy, &bob, 1, Duration::from_secs(1)).await.id.expect("it fits");
+    assert!(commit(&at(&store, 0), &settled, 0, &policy).await.known);
+    let peek = async |key, micros| at(&store, micros).peek(&policy, key, cost(1)).await.expect("redis answers").used();
+    assert_eq!((peek(&alice, 2_000_000).await, ended()), (1, 0), "a peek stores nothing");
+    let checks = [&alice, &bob].map(|key| Spend { policy: &policy, key, cost: cost(1) });
+    let decided = at(&store, 2_000_000).check_all(&checks).await.expect("redis answers");
+    assert_eq!((decided.overall.reason(), ended()), (Reason::Allowed, 4));
+    let _ = at(&store, 2_000_001).check(&policy, &alice, cost(1)).await.expect("redis answers");
+    assert_eq!(ended(), 4);
+    // A denial stores the end, too.
+    let denied = at(&store, 3_000_000).check(&policy, &alice, cost(100)).await.expect("redis answers");
+    assert_eq!((denied.reason(), ended()), (Reason::Limited, 5));
 }
 
 #[tokio::test]

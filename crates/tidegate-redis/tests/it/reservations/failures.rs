@@ -80,6 +80,22 @@ async fn a_hold_whose_reply_is_lost_ends_by_itself() {
     assert_eq!((after.decision.reason(), after.decision.used()), (Reason::Allowed, 4));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_reply_is_lost_is_an_error_and_is_settled_once() {
+    let server = Server::start();
+    let loser = ReplyLoser::start(&server);
+    let store = RedisStore::builder(&loser.url).timeout(MINUTE).without_health_checks().connect().expect("a store");
+    store.ready().await;
+    let (policy, alice) = (policy("jobs", &["10/1h"]), key("alice"));
+    let id = reserve(&at(&store, 0), &policy, &alice, 4, Duration::from_secs(10)).await.id.expect("it fits");
+    loser.armed.store(true, SeqCst);
+    let lost = at(&store, 1).commit(&id, &[6], &policy).await;
+    assert_eq!(lost.expect_err("the reply is lost").cause(), "lost");
+    // It ran, so a caller that repeats it must not charge again because the hold is not open any more.
+    let repeated = commit(&at(&store_of(&server).await, 2), &id, 6, &policy).await;
+    assert_eq!((repeated.known, repeated.decision.used()), (false, 6));
+}
+
 #[tokio::test]
 async fn a_reserve_that_runs_late_is_not_granted() {
     let server = Server::start();

@@ -124,19 +124,29 @@ async fn the_id_finds_all_requests_if_the_first_one_is_not_recorded() {
 async fn a_policy_that_is_gone_does_not_keep_the_other_requests_open() {
     let server = Server::start();
     let store = store_of(&server).await;
-    let (stays, gone, alice) = (policy("stays", &["10/1h"]), policy("gone", &["10/1h"]), key("alice"));
-    let (last, bob) = (policy("last", &["10/1h"]), key("bob"));
-    let spends = [(&stays, &alice), (&gone, &alice), (&last, &bob)];
-    let spends = spends.map(|(policy, key)| Spend { policy, key, cost: cost(5) });
-    let held = store.reserve_all(&spends, Hold::new(MINUTE)).await.expect("well-formed");
-    let policies = vec![stays.clone(), last.clone()];
-    let settled = store.commit(&held.id.expect("it fits"), &[1, 2, 3], &policies).await.expect("redis answers");
-    assert!(settled.known);
-    let mut in_use = Vec::new();
-    for Spend { policy, key, .. } in spends {
-        in_use.push(used(&store, policy, key).await);
+    let all = ["first", "second", "third"].map(|name| policy(name, &["10/1h"]));
+    // The id names the policy of the first request.
+    for gone in 0..3 {
+        let user = key(&format!("user {gone}"));
+        let spends: Vec<_> = all.iter().map(|policy| Spend { policy, key: &user, cost: cost(5) }).collect();
+        let held = store.reserve_all(&spends, Hold::new(MINUTE)).await.expect("well-formed");
+        let id = held.id.expect("it fits");
+        let mut policies = all.to_vec();
+        policies.remove(gone);
+        assert!(store.renew(&id, 2 * MINUTE, &policies).await.expect("redis answers").known);
+        let wrong = store.commit(&id, &[1, 2], &policies).await.expect_err("malformed");
+        assert_eq!(wrong, StoreError::Reservation(ReservationError::Amounts { given: 2, parts: 3 }));
+        assert!(store.commit(&id, &[1, 2, 3], &policies).await.expect("redis answers").known);
+        let mut in_use = Vec::new();
+        for Spend { policy, key, .. } in spends {
+            in_use.push(used(&store, policy, key).await);
+        }
+        let mut expected = vec![1, 2, 3];
+        expected[gone] = 5;
+        assert_eq!(in_use, expected, "request {gone} ends by itself");
+        let none = store.commit(&id, &[0], &Vec::new()).await.expect_err("all are gone");
+        assert!(matches!(none, StoreError::Reservation(ReservationError::PolicyGone { .. })), "{none:?}");
     }
-    assert_eq!(in_use, [1, 5, 3]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
