@@ -14,7 +14,8 @@ local replies, answered, groups, group_at, key_index, length = { pack('>I7', now
 local current_policy, kind, n, window, buckets, drain, shadow, capacity, prefix, number_format, state_size = 0
 local time_width, unit_width, size, time, unit, record, time_room, unit_room = 0, 0
 local hash_logs, general, ended
--- The headers of keys of counters and debts that have open holds, as they were read or written last.
+-- What was read or written last of keys with open holds: the header of a counter or a debt; or the bytes of a log and the sums
+-- before it, with the first end, the time of the newest hold and its units.
 local headers
 -- The values of the keys. Several keys are read at once, because a read for each costs more than its decision. False
 -- is a missing key or one that is not a string; `SET … NX` distinguishes them. Nil is a key that has not been read.
@@ -194,14 +195,18 @@ while group_at <= length do
               if passed > 0 then released, before = 0, passed == window and released or 0 end
               current, previous = current > released and current - released or 0, previous > before and previous - before or 0
             end
+            local unused_at, known_level, falls_at = unpack(WAITS, header, AT_WAITS)
             local left, level = start + window - at, 0
             for pass = 1, 2 do
               local wait = pass == 1 and reset or retry
               if pass == 2 then level = capacity - cost end
               if wait > 0 and first_end < now + wait then
-                local product = (level + 1) * window
+                local product, known = (level + 1) * window, 0
+                if charges == false then known = pass == 1 and unused_at or level == known_level and falls_at or 0 end
                 wait = 0
-                if kind == GCRA then
+                if known > 0 then
+                  wait = known - at
+                elseif kind == GCRA then
                   if previous > level * window then wait = ceil((previous - level * window) / drain) end
                 elseif current > level then
                   wait = kind == COUNTER and left + window - ceil(product / current) + 1 or left
@@ -212,8 +217,10 @@ while group_at <= length do
                 wait = wait + lag
                 if pass == 1 then reset = wait else retry = wait end
                 -- Otherwise the units in use may have fallen to the level before the last end.
-                if holds < KNOWS_RELEASED or now + wait <= last_end or product >= TWO53 then charges = nil end
-                if kind == GCRA and released > 0 then charges = nil end
+                if known == 0 then
+                  if holds < KNOWS_RELEASED or now + wait <= last_end or product >= TWO53 then charges = nil end
+                  if kind == GCRA and released > 0 then charges = nil end
+                end
               end
             end
           end
@@ -221,7 +228,7 @@ while group_at <= length do
             local renews = expires_at < now + keep
             local lifetime = keep + floor(keep / 4)
             if renews then expires_at = now + lifetime end
-            header = slice(header, 1, AT_STATE + 18) .. pack(number_format, at, expires_at, first, second)
+            header = slice(header, 1, AT_WAITS - 1) .. NO_WAITS .. prefix .. pack(number_format, at, expires_at, first, second)
             local written = try('HSET', key, 'h', header)
             if renews and type(written) ~= 'table' then written = try('PEXPIRE', key, ceil(lifetime / 1000) + grace) end
             error_text = type(written) == 'table' and written.err
@@ -252,13 +259,15 @@ while group_at <= length do
         end
       until not is_hash
     elseif n == 1 and kind == LOG then
-      local s = values[key_index]
-      -- MGET returns false for a hash, where GET would create an error.
-      if is_repeated or s == nil then
+      local s, sums, first_end, newest_hold, held_at_newest = values[key_index], nil, nil, nil, nil
+      local known = is_repeated and headers and headers[key]
+      if type(known) == 'table' and known[3] > now then
+        s, sums, first_end, newest_hold, held_at_newest = spread(known)
+      elseif is_repeated or s == nil then
+        -- MGET returns false for a hash, where GET would create an error.
         s = try('MGET', key)
         if not s.err then s = s[1] end
       end
-      local sums, first_end, newest_hold, held_at_newest
       if s == false then
         hash_header = try('HGET', key, 'h')
         if hash_header == false then
@@ -286,6 +295,10 @@ while group_at <= length do
           if mark == IS_RESERVED and flags % HAS_MORE == 0 and ends > now and is_used then
             s, sums, first_end = slice(hash_header, AT_STATE + 1), slice(hash_header, 1, AT_STATE), ends
             newest_hold, held_at_newest = hold, held
+            if KEYS[2] then
+              headers = headers or {}
+              headers[key] = { s, sums, first_end, newest_hold, held_at_newest }
+            end
           end
           if mark == IS_RESERVED then hash_header = nil end
         end
@@ -341,7 +354,9 @@ while group_at <= length do
                     value = prefix .. pack(STRING_LOG, expires_at, base, time_width, unit_width, before)
                       .. slice(s, first, first + kept * size - 1)
                   end
-                  written = try('HSET', key, 'h', sums .. value .. pack(record, at - base, total))
+                  headers = nil
+                  local header = slice(sums, 1, AT_WAITS - 1) .. NO_WAITS .. value .. pack(record, at - base, total)
+                  written = try('HSET', key, 'h', header)
                   if renews and type(written) ~= 'table' then
                     written = try('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace)
                   end
@@ -360,8 +375,14 @@ while group_at <= length do
               end
             elseif used == 0 then
               reply = pack(ONE_LIMIT_REPLY, 0, 0, at, 0, 0, 0)
-            elseif total > held + (entries > 1 and unpack(unit, s, last - size + time_width) or dropped_units) then
-              local retry = 0
+            else
+              local retry, reset = 0, newest - now + window
+              local unused_at, level, falls_at
+              if sums then unused_at, level, falls_at = unpack(WAITS, sums, AT_WAITS) end
+              if total <= held + (entries > 1 and unpack(unit, s, last - size + time_width) or dropped_units) then
+                -- Holds may give back all units of the newest entry.
+                reset = sums and unused_at > 0 and unused_at - now
+              end
               if used + cost > capacity and cost <= capacity then
                 -- Finds the entry after which enough units have left the window.
                 local units, step, above = total + cost - capacity, 1, 0
@@ -376,8 +397,11 @@ while group_at <= length do
                 end
                 retry = base + unpack(time, s, FIRST_RECORD + skipped * size) - now + window
               end
-              if not sums or first_end >= now + retry then
-                reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, newest - now + window)
+              if sums and first_end < now + retry then
+                retry = level == capacity - cost and falls_at > 0 and falls_at - now
+              end
+              if retry and reset then
+                reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset)
               end
             end
           end

@@ -12,7 +12,8 @@
 --                 holds charged, 8 if the released units are known; first end (7), time of the newest hold (8), units of the
 --                 holds that were granted at that time and give units back (7); last end (7), released units (7, 7); number of
 --                 reservations (4) and of leases (4), units of holds (7) and of leases (7), number of the next grant (6) and of
---                 the next page (4)
+--                 the next page (4); the time at which no units are in use (7), a number of units (7) and the time at which at
+--                 most these are in use (7), if a denial had to search them since the last change, or 0
 --     released    what all holds give back by their ends to a state of one limit that is a few numbers: the units that were
 --                 granted in the window of the newest hold, and in the window before; or the two halves of the debt
 --   field "d"     for each page: its number (4), records (4), last end (7), number of the last grant (6), units of holds (7)
@@ -27,7 +28,7 @@
 
 local RELEASED, LEASE, KEEPS, HAS_OTHERS = 0, 2, 4, 8
 -- `call.lua` has the formats of the first sums.
-local SUMS = '>BI7i8I7I7I7I7I4I4I7I7I6I4'
+local SUMS = '>BI7i8I7I7I7I7I4I4I7I7I6I4I7I7I7'
 local PAGE_INFO, PAGE_INFO_SIZE = '>I4I4I7I6I7', 28
 local RECORD, RECORD_SIZE, AT_NONCE, AT_UNITS = '>I7I6c16I5i8B', 43, 13, 29
 local END, ORDER = '>I7', '>I7I6'
@@ -38,7 +39,7 @@ local NEVER = 9000000000000000
 local function new_reservations(key)
   return {
     key = key, count = 0, leases = 0, held = 0, leased = 0, first_end = NEVER, last_end = 0, next_number = 0, newest_hold = 0,
-    held_at_newest = 0, next_page = 0, released = 0, released_before = 0, pages = {}, changed_fields = {}, deleted_fields = {},
+    held_at_newest = 0, next_page = 0, unused_at = 0, level = 0, falls_at = 0, released = 0, released_before = 0, pages = {}, changed_fields = {}, deleted_fields = {},
   }
 end
 
@@ -48,7 +49,8 @@ local function read_sums(key, s)
   open.pages = nil
   local flags
   flags, open.first_end, open.newest_hold, open.held_at_newest, open.last_end, open.released, open.released_before, open.count,
-    open.leases, open.held, open.leased, open.next_number, open.next_page = unpack(SUMS, s, 3)
+    open.leases, open.held, open.leased, open.next_number, open.next_page, open.unused_at, open.level, open.falls_at =
+    unpack(SUMS, s, 3)
   open.is_reduced, open.knows_released = flags % KNOWS_RELEASED >= IS_REDUCED, flags >= KNOWS_RELEASED
   return open, flags % HAS_LEASES == HAS_OVERRIDE
 end
@@ -326,7 +328,8 @@ local function encode_sums(open, has_override, state)
   -- Without open holds, nothing is reduced.
   if open.is_reduced and open.count > 0 then flags = flags + IS_REDUCED end
   return 'T\2' .. pack(SUMS, flags, open.first_end, open.newest_hold, open.held_at_newest, open.last_end, open.released,
-    open.released_before, open.count, open.leases, open.held, open.leased, open.next_number, open.next_page)
+    open.released_before, open.count, open.leases, open.held, open.leased, open.next_number, open.next_page,
+    open.remembers and open.unused_at or 0, open.remembers and open.level or 0, open.remembers and open.falls_at or 0)
 end
 
 -- Returns the records, in the order of their ends; at most `most`.

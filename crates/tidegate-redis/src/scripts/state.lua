@@ -29,7 +29,7 @@
 --      set before others are deleted.
 
 -- Where the state begins behind the sums of reservations, and for how long a key keeps this form after its newest hold.
-local AT_STATE, RESERVED_FOR = 79, 60000000
+local AT_STATE, RESERVED_FOR = 100, 60000000
 
 local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
 local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38
