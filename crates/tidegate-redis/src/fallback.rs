@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use tidegate::{
     AtCapacity, Decision, Hold, OnStoreFailure, Op, Policy, PolicySource, ReservationError, ReservationId, Reserved,
-    Settled, Share, Spend,
+    ReservedAll, Settled, Share, Spend,
 };
 
 use crate::{
@@ -51,18 +51,22 @@ impl Fallback {
         self.answers.reserve(spend.policy, spend.key, spend.cost, hold, choice)
     }
 
-    /// Decides one request of a reservation of several. Its units are reserved locally, if nothing denies the reservation.
-    pub(crate) fn decide_part(
+    /// Reserves requests of a reservation of several as one, each by the failure choice for its error. If one is denied, none
+    /// is reserved.
+    pub(crate) fn reserve_all(
         &self,
-        error: &Error,
-        spend: &Spend<'_>,
+        spends: &[Spend<'_>],
+        errors: &[&Error],
         hold: Hold,
-        denied: bool,
-    ) -> Result<Decision, ReservationError> {
-        if denied {
-            return Ok(self.decide(error, Op::Peek, spend));
+    ) -> Result<ReservedAll, ReservationError> {
+        for (spend, error) in spends.iter().zip(errors) {
+            self.count(error, spend.policy);
         }
-        self.reserve(error, spend, hold).map(|reserved| reserved.decision)
+        self.answers.reserve_all_by(spends, hold, |spend| {
+            let is_this = |other: &&Spend<'_>| std::ptr::eq(other.policy, spend.policy) && other.key == spend.key;
+            let error = spends.iter().position(|other| is_this(&other)).map_or(&Error::Garbled, |i| errors[i]);
+            self.choice(error, spend.policy)
+        })
     }
 
     /// Commits a hold that was granted locally.

@@ -43,8 +43,21 @@ impl KeyNames {
         std::array::from_fn(|i| hash[i])
     }
 
+    /// What stands for the subject in the name of the overflow key that it shares with others while there is no room for a key
+    /// of its own.
+    pub(crate) fn overflow_subject(key: &Key<'_>) -> Subject {
+        let mut subject = OVERFLOW;
+        subject[HASH - 1] = hash(key)[0] % OVERFLOW_KEYS;
+        subject
+    }
+
     /// The name for a subject.
     pub(crate) fn name_of(&self, policy: &Policy, subject: &Subject) -> KeyName {
+        if let ([start @ .., number], Some(name)) = (subject, policy.name())
+            && start == &OVERFLOW[..HASH - 1]
+        {
+            return self.tagged(&format!("~overflow-{number}"), name);
+        }
         let mut bytes = Vec::with_capacity(self.prefix.len() + HASH * 4 / 3 + 36);
         bytes.extend_from_slice(self.prefix.as_bytes());
         bytes.extend_from_slice(b":{");
@@ -65,11 +78,6 @@ impl KeyNames {
         KeyName { bytes, slot }
     }
 
-    /// The name of the overflow key that a subject shares with others while there is no room for a key of its own.
-    pub(crate) fn overflow(&self, policy: &str, key: &Key<'_>) -> KeyName {
-        self.tagged(&format!("~overflow-{}", hash(key)[0] % OVERFLOW_KEYS), policy)
-    }
-
     /// The name of the list of a policy's overrides.
     pub(crate) fn list(&self, policy: &str) -> KeyName {
         self.tagged("~overrides", policy)
@@ -88,6 +96,9 @@ impl KeyNames {
 
 /// Number of overflow keys of a policy.
 const OVERFLOW_KEYS: u8 = 64;
+
+/// The subject of an overflow key, before its number. No key has this hash.
+const OVERFLOW: Subject = *b"~overflow~overflow~\0";
 
 fn hash(key: &Key<'_>) -> [u8; 32] {
     let mut hasher = Sha256::new();

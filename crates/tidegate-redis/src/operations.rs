@@ -47,6 +47,8 @@ impl Store for RedisStore {
         reservations::reserve_all(self, spends, hold).await
     }
 
+    /// Closes a hold. A commit is never sent again after a lost reply: the error says that it may have run. A caller can repeat it,
+    /// but must not charge the cost by itself if the repeated commit is not known.
     async fn commit(
         &self,
         id: &ReservationId,
@@ -93,7 +95,7 @@ impl Store for RedisStore {
         charged_at: Timestamp,
     ) -> Result<Refund, StoreError> {
         let request = self.request(policy, key, cost, Some(charged_at));
-        let answer = self.ask_and_forget_denial(Action::Refund, request).await?;
+        let answer = self.ask_and_forget_denial(Action::Refund, request, self.deadline()).await?;
         let reply = Reader::new(answer.bytes()).key_reply(policy.limits().len())?;
         let (returned, limits) = (reply.returned, &reply.limits());
         Ok(match &reply.applied {
@@ -106,7 +108,7 @@ impl Store for RedisStore {
 
     async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, StoreError> {
         let request = self.request(policy, key, Cost::ONE, None);
-        let answer = self.ask_and_forget_denial(Action::Reset, request).await?;
+        let answer = self.ask_and_forget_denial(Action::Reset, request, self.deadline()).await?;
         Ok(Reader::new(answer.bytes()).number(1)? != 0)
     }
 

@@ -39,7 +39,9 @@ pub(crate) async fn ask_override(
     let part = KeyRequest::for_step(store.names().name(policy, key), policy, step as u8, argument);
     let answer = match step {
         OverrideStep::Show => store.ask(Action::Override(step), part).await?,
-        OverrideStep::Set | OverrideStep::Remove => store.ask_and_forget_denial(Action::Override(step), part).await?,
+        OverrideStep::Set | OverrideStep::Remove => {
+            store.ask_and_forget_denial(Action::Override(step), part, store.deadline()).await?
+        }
     };
     let mut reader = payload(&answer)?;
     let (done, now) = (reader.number(1)? == 1, reader.number(7)?);

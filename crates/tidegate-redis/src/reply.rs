@@ -30,11 +30,19 @@ pub(crate) enum Status {
     Failed(Error),
 }
 
-/// Returns the server's time of a reply, and the status of each group.
-pub(crate) fn read_reply<'a>(
-    reply: &[u8],
-    groups: impl IntoIterator<Item = &'a Group>,
-) -> Result<(u64, Vec<Status>), Error> {
+/// The reply to a call.
+#[derive(Debug)]
+pub(crate) struct CallReply {
+    /// The server's time.
+    pub(crate) now: u64,
+    /// The status of each group.
+    pub(crate) statuses: Vec<Status>,
+    /// The number of reservations that ended by themselves.
+    pub(crate) ended: u64,
+}
+
+/// Reads the reply to a call for these groups.
+pub(crate) fn read_reply<'a>(reply: &[u8], groups: impl IntoIterator<Item = &'a Group>) -> Result<CallReply, Error> {
     let mut reader = Reader::new(reply);
     let now = reader.number(7)?;
     let status = |group: &Group| {
@@ -53,7 +61,9 @@ pub(crate) fn read_reply<'a>(
             _ => Status::Failed(Error::from_message(&String::from_utf8_lossy(reader.bytes(2)?))),
         })
     };
-    Ok((now, groups.into_iter().map(status).collect::<Result<_, Error>>()?))
+    let statuses = groups.into_iter().map(status).collect::<Result<_, Error>>()?;
+    let ended = if reader.is_at_end() { 0 } else { reader.number(4)? };
+    Ok(CallReply { now, statuses, ended })
 }
 
 // The widths in bytes of the numbers of each record. Numbers are unsigned and big-endian.
@@ -428,7 +438,7 @@ impl<'a> RawPolicy<'a> {
 mod tests {
     use tidegate::{Op, Policy};
 
-    use super::{AppliedOverride, Reader, Status, read_reply};
+    use super::{AppliedOverride, CallReply, Reader, Status, read_reply};
     use crate::wire::{
         Action, Group,
         ReservationStep::{Commit, Lease, Reserve, Settle},
@@ -483,8 +493,8 @@ mod tests {
         reply.extend_from_slice(b"\x01\x03\x00\x02\x00\x0fREADONLY a text");
         let actions = groups.iter().map(|(action, _)| *action).chain([Action::Refund, Action::Reset, Action::Inspect]);
         let requested: Vec<Group> = actions.map(|action| Group::with_one_key(action, "key", 1)).collect();
-        let (now, statuses) = read_reply(&reply, &requested).expect("a reply");
-        assert_eq!((now, statuses.len()), (99, requested.len()));
+        let CallReply { now, statuses, ended } = read_reply(&reply, &requested).expect("a reply");
+        assert_eq!((now, statuses.len(), ended), (99, requested.len(), 0));
         for ((_, bytes), status) in groups.iter().zip(&statuses) {
             let Status::Answered { range, no_room: false } = status else { panic!("{status:?}") };
             assert_eq!(reply[range.clone()], bytes[..]);
@@ -499,6 +509,8 @@ mod tests {
         for length in 0..reply.len() {
             assert!(read_reply(&reply[..length], &requested).is_err(), "{length} bytes");
         }
+        reply.extend_from_slice(&numbers(&[(7, 4)]));
+        assert_eq!(read_reply(&reply, &requested).expect("a reply").ended, 7);
     }
 
     #[test]

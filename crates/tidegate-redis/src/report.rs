@@ -51,6 +51,11 @@ fn metrics(stats: Stats, breakers: &[(String, BreakerState)]) -> Vec<Metric> {
         Metric::counter("store_breaker_opened", "Times that the breaker of a node opened", stats.breaker_opened),
         Metric::counter("store_grants", "Holds and leases that Redis granted", stats.grants),
         Metric::counter(
+            "store_reservations_ended",
+            "Holds and leases that ended by themselves",
+            stats.reservations_ended,
+        ),
+        Metric::counter(
             "store_unknown_commits",
             "Commits, renewals and settles of reservations that were not open",
             stats.unknown_commits,

@@ -66,10 +66,9 @@ impl Source {
         // Comments and indentation need not be sent with every load.
         let lines = SOURCE.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
         let resized = |line: &str| match (page_size, line.split_once(" = ")) {
-            (
-                Some(entries),
-                Some((name @ ("local PAGE" | "local NODE" | "local RESERVATION_PAGE" | "local MANY"), _)),
-            ) => format!("{name} = {entries}"),
+            (Some(entries), Some((name @ ("local PAGE" | "local NODE" | "local RESERVATION_PAGE"), _))) => {
+                format!("{name} = {entries}")
+            }
             _ => line.to_owned(),
         };
         let text = lines.map(resized).collect::<Vec<_>>().join("\n");

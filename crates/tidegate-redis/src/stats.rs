@@ -71,6 +71,9 @@ counters! {
     redirected,
     /// Holds and leases that Redis granted.
     grants,
+    /// Holds and leases that ended by themselves, because nobody settled them in time. An end is counted by the store whose
+    /// operation finds it.
+    reservations_ended,
     /// Commits, releases, renewals and settles of reservations that were not open.
     unknown_commits,
     /// Holds that were not released when their guard was dropped, because too many releases were under way or Redis did

@@ -15,10 +15,10 @@ use crate::{
     denials::{Denials, Subject},
     error::{Cause, Error},
     fallback::Fallback,
-    key_name::{KeyName, KeyNames},
+    key_name::{self as name, KeyName, KeyNames},
     node::{Node, NodeContext},
     pending_request::{GroupReply, PendingRequest},
-    reservations::id::Secrets,
+    reservations::{id::Secrets, local_parts::LocalParts},
     router::Router,
     script::Source,
     settings::Settings,
@@ -65,6 +65,8 @@ pub(crate) struct Inner {
     denials: Denials,
     /// What seals the places of reservations.
     pub(crate) secrets: Secrets,
+    /// The requests of reservations that are held in this process.
+    pub(crate) local_parts: LocalParts,
     /// A permit for each release that no caller waits for.
     pub(crate) releases: Arc<Semaphore>,
     pub(crate) runtime: Handle,
@@ -99,7 +101,8 @@ impl RedisStore {
         let (source, is_cluster) = (Source::new(settings.page), matches!(target, Target::Cluster(_)));
         let router = Router::start(NodeContext { settings, login, source, counters, is_cluster }, target);
         let (denials, secrets, runtime) = (Denials::new(), Secrets::default(), Handle::current());
-        let inner = Inner { router, names, given_names, fallback, denials, secrets, releases, runtime };
+        let local_parts = LocalParts::default();
+        let inner = Inner { router, names, given_names, fallback, denials, secrets, local_parts, releases, runtime };
         Self { inner: Arc::new(inner), time: None }
     }
 
@@ -202,12 +205,16 @@ impl RedisStore {
         self.inner.denials.find(self.subject(&request), spend.cost)
     }
 
-    /// The name of the overflow key for a new key without room. Limits supplied by callers have no overflow keys: callers could
-    /// create any number of them.
+    /// What stands for the subject of a new key without room in the name of its overflow key. Limits supplied by callers have no
+    /// overflow keys: callers could create any number of them.
+    pub(crate) fn overflow_subject(&self, policy: &Policy, key: &Key<'_>) -> Option<name::Subject> {
+        let shares = self.context().settings.at_capacity == AtCapacity::Shared && policy.name().is_some();
+        (shares && !policy.is_supplied_by_caller()).then(|| KeyNames::overflow_subject(key))
+    }
+
+    /// The name of that overflow key.
     pub(crate) fn overflow_name(&self, policy: &Policy, key: &Key<'_>) -> Option<KeyName> {
-        let shares = self.context().settings.at_capacity == AtCapacity::Shared && !policy.is_supplied_by_caller();
-        let name = policy.name().filter(|_| shares)?;
-        Some(self.inner.names.overflow(name, key))
+        Some(self.inner.names.name_of(policy, &self.overflow_subject(policy, key)?))
     }
 
     /// When the caller of a decision that begins now gives up, by the stopwatch.
@@ -220,15 +227,25 @@ impl RedisStore {
 
     /// Asks for something other than a decision.
     pub(crate) async fn ask(&self, action: Action, request: KeyRequest) -> Result<GroupReply, Error> {
-        self.ask_group(action, vec![request], NewKeys::Always, self.deadline()).await
+        self.ask_by(action, request, self.deadline()).await
+    }
+
+    /// The same for an operation that has begun before.
+    pub(crate) async fn ask_by(&self, action: Action, request: KeyRequest, deadline: u64) -> Result<GroupReply, Error> {
+        self.ask_group(action, vec![request], NewKeys::Always, deadline).await
     }
 
     /// Asks for an operation that may end a denial. The remembered denial is removed before and after it: a request that
     /// Redis denied meanwhile may have been decided before the operation.
-    pub(crate) async fn ask_and_forget_denial(&self, action: Action, request: KeyRequest) -> Result<GroupReply, Error> {
+    pub(crate) async fn ask_and_forget_denial(
+        &self,
+        action: Action,
+        request: KeyRequest,
+        deadline: u64,
+    ) -> Result<GroupReply, Error> {
         let key = request.name.bytes.clone();
         self.inner.denials.remove(&key);
-        let answer = self.ask(action, request).await;
+        let answer = self.ask_by(action, request, deadline).await;
         self.inner.denials.remove(&key);
         answer
     }

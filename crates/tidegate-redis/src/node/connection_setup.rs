@@ -43,7 +43,7 @@ impl NodeTask {
         let empty = calls::empty_call(&self.context.source);
         let reply = connection.send_packed_command(&empty).await.map_err(|error| Error::from_error(&error))?;
         let Value::BulkString(reply) = reply else { return Err(Error::Garbled) };
-        let (now, _) = read_reply(&reply, [])?;
+        let now = read_reply(&reply, [])?.now;
         self.state.clock.record(sent_at, stopwatch::micros(), now);
         self.check_server(&mut connection).await
     }

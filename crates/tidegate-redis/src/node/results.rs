@@ -12,7 +12,7 @@ use super::{NodeTask, calls::CompletedCall};
 use crate::{
     error::{Cause, Error},
     pending_request::{GroupReply, PendingRequest},
-    reply::{Status, read_reply},
+    reply::{CallReply, Status, read_reply},
     stats::count,
     stopwatch::{self, to_micros},
     target::{Address, ServerLocation},
@@ -99,7 +99,8 @@ impl NodeTask {
         replicated: bool,
     ) -> bool {
         let read = read_reply(&reply, requests.iter().map(|request| &request.group));
-        let Ok((now, statuses)) = read else { return fail_all(requests, &Error::Garbled) };
+        let Ok(CallReply { now, statuses, ended }) = read else { return fail_all(requests, &Error::Garbled) };
+        self.context.counters.reservations_ended.fetch_add(ended, Relaxed);
         let received_at = stopwatch::micros();
         self.state.clock.record(sent_at, received_at, now);
         self.state.answered_at.store(received_at, Relaxed);

@@ -15,6 +15,7 @@ use crate::{
     key_name::Subject,
     reply::{ChangeReply, Reader},
     stats::count,
+    stopwatch::to_micros,
     store::RedisStore,
     wire::{Action, KeyRequest, NewKeys, ReservationStep},
 };
@@ -31,6 +32,8 @@ enum Change {
 struct Part<'a> {
     policy: &'a Policy,
     request: KeyRequest,
+    /// Whether its units are held in this process, because Redis did not answer for it. Redis need not answer now, either.
+    is_held_here: bool,
 }
 
 impl Change {
@@ -56,7 +59,9 @@ pub(crate) async fn commit(
     if is_local(id) {
         return Ok(store.inner.fallback.commit(id, actual, policies)?);
     }
-    change_reservation(store, Change::Commit, id, actual, policies).await
+    let settled = change_reservation(store, Change::Commit, id, actual, policies).await;
+    let fallback = &store.inner.fallback;
+    store.inner.local_parts.change(id, settled, actual, None, |id, actual| fallback.commit(id, actual, policies))
 }
 
 /// Sets the end of a hold: see [`Store::renew`](tidegate::Store::renew).
@@ -66,11 +71,17 @@ pub(crate) async fn renew(
     ttl: Duration,
     policies: &dyn PolicySource,
 ) -> Result<Settled, StoreError> {
-    let ttl_us = external_store::hold_ttl_us(&*id.policy(policies)?, ttl)?;
+    let ttl_us = match id.policy(policies) {
+        // The policies of the other requests bound the ttl.
+        Err(ReservationError::PolicyGone { .. }) => to_micros(ttl),
+        policy => external_store::hold_ttl_us(&*policy?, ttl)?,
+    };
     if is_local(id) {
         return Ok(store.inner.fallback.renew(id, ttl, policies)?);
     }
-    change_reservation(store, Change::Renew, id, &[ttl_us], policies).await
+    let settled = change_reservation(store, Change::Renew, id, &[ttl_us], policies).await;
+    let fallback = &store.inner.fallback;
+    store.inner.local_parts.change(id, settled, &[ttl_us], Some(ttl), |id, _| fallback.renew(id, ttl, policies))
 }
 
 /// Closes a lease: see [`Store::settle`](tidegate::Store::settle).
@@ -100,22 +111,53 @@ async fn change_reservation(
     numbers: &[u64],
     policies: &dyn PolicySource,
 ) -> Result<Settled, StoreError> {
-    let policy = id.policy(policies)?;
     if numbers.is_empty() {
         return Err(ReservationError::Amounts { given: 0, parts: 1 }.into());
     }
+    let policy = match id.policy(policies) {
+        Err(gone @ ReservationError::PolicyGone { .. }) => {
+            return change_other_parts(store, kind, id, numbers, policies, gone).await;
+        }
+        policy => policy?,
+    };
     // The number of requests of a reservation that is not open is not known, so any number of amounts is well-formed.
     if id.is_never_granted() {
         return Ok(external_store::unknown_reservation(&policy));
     }
-    let settled = match store.open(id, &policy).await? {
-        Some(subject) => change_at(store, kind, id, &subject, numbers, policies).await?,
+    let deadline = store.deadline();
+    let settled = match store.open(id, &policy, deadline).await? {
+        Some(subject) => change_at(store, kind, id, &subject, numbers, policies, deadline).await?,
         None => external_store::unknown_reservation(&policy),
     };
     if !settled.known {
         count(&store.context().counters.unknown_commits);
     }
     Ok(settled)
+}
+
+/// Changes the other requests of a reservation, the policy of whose id is `gone`.
+async fn change_other_parts(
+    store: &RedisStore,
+    kind: Change,
+    id: &ReservationId,
+    numbers: &[u64],
+    policies: &dyn PolicySource,
+    gone: ReservationError,
+) -> Result<Settled, StoreError> {
+    if id.is_never_granted() || matches!(kind, Change::Settle) {
+        return Err(gone.into());
+    }
+    let (policy, deadline) = (id.stand_in_policy(), store.deadline());
+    let Some(subject) = store.open(id, &policy, deadline).await? else { return Err(gone.into()) };
+    let payload = change(Scope::Show, id.nonce(), 0);
+    let request = store.request_of(&subject, &policy, Cost::ONE, &payload);
+    let answer = store.ask_by(Action::Reservation(ReservationStep::Commit), request, deadline).await?;
+    match Reader::new(answer.bytes()).change(policy.limits().len())? {
+        ChangeReply::Parts(others) if !others.is_empty() => {
+            change_parts(store, kind, id, others, numbers, policies).await
+        }
+        _ => Err(gone.into()),
+    }
 }
 
 /// Changes a reservation whose first request is of `subject`.
@@ -126,6 +168,7 @@ async fn change_at(
     subject: &Subject,
     numbers: &[u64],
     policies: &dyn PolicySource,
+    deadline: u64,
 ) -> Result<Settled, StoreError> {
     let policy = id.policy(policies)?;
     let (scope, number) = match numbers {
@@ -133,7 +176,7 @@ async fn change_at(
         _ => (Scope::Show, 0),
     };
     let request = store.request_of(subject, &policy, Cost::ONE, &change(scope, id.nonce(), number));
-    let answer = store.ask_and_forget_denial(Action::Reservation(kind.step()), request).await?;
+    let answer = store.ask_and_forget_denial(Action::Reservation(kind.step()), request, deadline).await?;
     match Reader::new(answer.bytes()).change(policy.limits().len())? {
         ChangeReply::Done { known, key } => Ok(Settled::new(decision_after(&key, &policy)?, known)),
         ChangeReply::SpentTooMuch { units } => Err(ReservationError::SpentTooMuch { spent: number, units }.into()),
@@ -157,24 +200,33 @@ async fn change_parts(
     }
     let policies: Vec<_> = ids.iter().map(|id| id.policy(policies).ok()).collect();
     // The same policy and key twice is one request of the summed cost.
-    let mut distinct: Vec<(&ReservationId, &Policy, u64)> = Vec::new();
+    let mut distinct: Vec<(&ReservationId, &Policy, u64, bool)> = Vec::new();
+    let here = store.inner.local_parts.positions(head);
     for (i, (id, policy)) in ids.iter().zip(&policies).enumerate() {
         let Some(policy) = policy else { continue };
         let number = if numbers.len() == 1 { numbers[0] } else { numbers[i] };
+        if matches!(kind, Change::Renew) {
+            external_store::hold_ttl_us(policy, Duration::from_micros(number))?;
+        }
         match distinct.iter_mut().find(|(other, ..)| *other == id) {
-            Some((.., sum)) if matches!(kind, Change::Commit) => *sum += number,
+            Some((_, _, sum, _)) if matches!(kind, Change::Commit) => *sum += number,
             Some(_) => {}
-            None => distinct.push((id, policy, number)),
+            None => distinct.push((id, policy, number, here.contains(&i))),
         }
     }
-    let (mut parts, mut head_part) = (Vec::new(), 0);
-    for (id, policy, number) in distinct {
-        let subject = store.open(id, policy).await?.ok_or(Error::Garbled)?;
+    if distinct.is_empty() {
+        let name = head.policy_name().unwrap_or_default().to_owned();
+        return Err(ReservationError::PolicyGone { name }.into());
+    }
+    let (deadline, mut parts, mut head_part) = (store.deadline(), Vec::new(), 0);
+    for (id, policy, number, is_held_here) in distinct {
+        let subject = store.open(id, policy, deadline).await?.ok_or(Error::Garbled)?;
         if id == head {
             head_part = parts.len();
         }
         let payload = change(Scope::Part, id.nonce(), number);
-        parts.push(Part { policy, request: store.request_of(&subject, policy, Cost::ONE, &payload) });
+        let request = store.request_of(&subject, policy, Cost::ONE, &payload);
+        parts.push(Part { policy, request, is_held_here });
     }
     ask_parts(store, kind, &parts, head_part).await
 }
@@ -191,7 +243,11 @@ async fn ask_parts(store: &RedisStore, kind: Change, parts: &[Part<'_>], head: u
             store.forget_denial(&request.name.bytes);
         }
         let action = Action::Reservation(kind.step());
-        let answer = store.ask_group(action, requests, NewKeys::Always, store.deadline()).await?;
+        let answer = match store.ask_group(action, requests, NewKeys::Always, store.deadline()).await {
+            Ok(answer) => answer,
+            Err(_) if call.iter().all(|position| parts[*position].is_held_here) => continue,
+            Err(error) => return Err(error.into()),
+        };
         let mut reader = Reader::new(answer.bytes());
         for position in call {
             let policy = parts[position].policy;
@@ -202,7 +258,7 @@ async fn ask_parts(store: &RedisStore, kind: Change, parts: &[Part<'_>], head: u
             decisions[position] = Some(decision_after(&key, policy)?);
         }
     }
-    let decisions: Vec<Decision> = decisions.into_iter().flatten().collect();
-    let policies: Vec<&Policy> = parts.iter().map(|part| part.policy).collect();
+    let (policies, decisions): (Vec<&Policy>, Vec<Decision>) =
+        parts.iter().zip(decisions).filter_map(|(part, decision)| Some((part.policy, decision?))).unzip();
     Ok(Settled::new(external_store::overall(&policies, &decisions), known))
 }

@@ -6,6 +6,8 @@
 //! The secret is a key of its own in Redis, created when the first reservation is made. If Redis loses it, the ids of earlier
 //! reservations are unknown to nodes that have not read it yet, and these reservations end by themselves.
 
+use std::time::Duration;
+
 use hmac::{Hmac, Mac};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -22,7 +24,7 @@ use crate::{
 
 /// After this many microseconds the secret is read again, because Redis may have lost it.
 const CHECK_AFTER: u64 = 10_000_000;
-/// The least time between two reads that unknown ids cause.
+/// The least time between two reads that unknown ids cause, and between two attempts to read a known secret again.
 const CHECK_UNKNOWN_AFTER: u64 = 1_000_000;
 
 /// The number of bytes of the tag in a place.
@@ -44,6 +46,10 @@ struct Known {
     previous: Option<Secret>,
     /// When the newest was read, by the stopwatch.
     read_at: u64,
+    /// When reading it again was begun last, by the stopwatch.
+    refreshed_at: u64,
+    /// When the secret could not be read last, by the stopwatch, and why.
+    failed: Option<(u64, Error)>,
 }
 
 impl Secrets {
@@ -56,10 +62,32 @@ impl Secrets {
     /// Records the secret that Redis has.
     fn record(&self, secret: Secret) {
         let mut known = self.known.lock();
-        known.read_at = stopwatch::micros();
+        (known.read_at, known.failed) = (stopwatch::micros(), None);
         if known.newest != Some(secret) {
             known.previous = known.newest.replace(secret);
         }
+    }
+
+    /// Records why the secret could not be read.
+    fn record_failure(&self, error: &Error) {
+        self.known.lock().failed = Some((stopwatch::micros(), error.clone()));
+    }
+
+    /// Why the secret could not be read, if that was found out at `since` or later.
+    fn failure(&self, since: u64) -> Option<Error> {
+        let known = self.known.lock();
+        known.failed.as_ref().filter(|(at, _)| *at >= since).map(|(_, error)| error.clone())
+    }
+
+    /// Whether the newest secret is due to be read again. Then the caller has to do it.
+    fn must_refresh(&self) -> bool {
+        let (mut known, now) = (self.known.lock(), stopwatch::micros());
+        let is_due = now.saturating_sub(known.read_at) >= CHECK_AFTER
+            && now.saturating_sub(known.refreshed_at) >= CHECK_UNKNOWN_AFTER;
+        if is_due {
+            known.refreshed_at = now;
+        }
+        is_due
     }
 
     fn all(&self) -> Vec<Secret> {
@@ -118,56 +146,79 @@ fn masked(secret: &Secret, mut place: Subject, policy: &Policy, nonce: [u8; 16])
 }
 
 impl RedisStore {
-    /// The secret for new ids.
-    pub(crate) async fn secret(&self, policy: &Policy) -> Result<Secret, Error> {
-        if let Some(secret) = self.inner.secrets.newest(CHECK_AFTER) {
-            return Ok(secret);
+    /// The secret for new ids. `deadline` is that of the operation. A known secret is read again in the background.
+    pub(crate) async fn secret(&self, policy: &Policy, deadline: u64) -> Result<Secret, Error> {
+        let Some(secret) = self.inner.secrets.newest(u64::MAX) else {
+            return self.read_secret(policy, CHECK_AFTER, deadline).await;
+        };
+        if self.inner.secrets.must_refresh() {
+            let (store, policy) = (self.clone(), policy.clone());
+            self.inner.runtime.spawn(async move {
+                // After a failure it is read again a little later.
+                let _ = store.read_secret(&policy, CHECK_AFTER, store.deadline()).await;
+            });
         }
-        match self.read_secret(policy, CHECK_AFTER).await {
-            Ok(secret) => Ok(secret),
-            Err(error) => self.inner.secrets.newest(u64::MAX).ok_or(error),
-        }
+        Ok(secret)
     }
 
     /// The secrets by which an id may have been sealed, the newest first.
-    async fn secrets(&self, policy: &Policy) -> Result<Vec<Secret>, Error> {
+    async fn secrets(&self, policy: &Policy, deadline: u64) -> Result<Vec<Secret>, Error> {
         let known = self.inner.secrets.all();
-        if known.is_empty() { Ok(vec![self.read_secret(policy, CHECK_AFTER).await?]) } else { Ok(known) }
+        if known.is_empty() { Ok(vec![self.read_secret(policy, CHECK_AFTER, deadline).await?]) } else { Ok(known) }
     }
 
     /// Reads the secret again, because no known secret has sealed an id. Returns it if it is another one than before.
-    async fn other_secret(&self, policy: &Policy) -> Result<Option<Secret>, Error> {
+    async fn other_secret(&self, policy: &Policy, deadline: u64) -> Result<Option<Secret>, Error> {
         let before = self.inner.secrets.newest(u64::MAX);
         if self.inner.secrets.newest(CHECK_UNKNOWN_AFTER).is_some() {
             return Ok(None);
         }
-        let secret = self.read_secret(policy, CHECK_UNKNOWN_AFTER).await?;
+        let secret = self.read_secret(policy, CHECK_UNKNOWN_AFTER, deadline).await?;
         Ok(Some(secret).filter(|secret| Some(*secret) != before))
     }
 
-    /// The subject of an id; `None` if the id was not sealed by a secret of this Redis.
-    pub(crate) async fn open(&self, id: &ReservationId, policy: &Policy) -> Result<Option<Subject>, StoreError> {
-        for secret in self.secrets(policy).await? {
+    /// The subject of an id; `None` if the id was not sealed by a secret of this Redis. `deadline` is that of the operation.
+    pub(crate) async fn open(
+        &self,
+        id: &ReservationId,
+        policy: &Policy,
+        deadline: u64,
+    ) -> Result<Option<Subject>, StoreError> {
+        for secret in self.secrets(policy, deadline).await? {
             if let Some(subject) = open(&secret, id, policy)? {
                 return Ok(Some(subject));
             }
         }
-        let Some(secret) = self.other_secret(policy).await? else { return Ok(None) };
+        let Some(secret) = self.other_secret(policy, deadline).await? else { return Ok(None) };
         Ok(open(&secret, id, policy)?)
     }
 
-    /// Reads the secret from Redis, unless another caller has just done so: at most `age` microseconds ago.
-    async fn read_secret(&self, policy: &Policy, age: u64) -> Result<Secret, Error> {
-        let _reading = self.inner.secrets.reading.lock().await;
-        if let Some(secret) = self.inner.secrets.newest(age) {
+    /// Reads the secret from Redis until `deadline`, unless another caller has just done so: at most `age` microseconds ago.
+    /// Callers that wait while another one fails get the same error.
+    async fn read_secret(&self, policy: &Policy, age: u64, deadline: u64) -> Result<Secret, Error> {
+        let (secrets, began) = (&self.inner.secrets, stopwatch::micros());
+        let left = Duration::from_micros(deadline.saturating_sub(began));
+        let Ok(_reading) = tokio::time::timeout(left, secrets.reading.lock()).await else { return Err(Error::Timeout) };
+        if let Some(secret) = secrets.newest(age) {
             return Ok(secret);
+        }
+        if let Some(error) = secrets.failure(began) {
+            return Err(error);
         }
         let request = KeyRequest::new(self.inner.secret_name(), policy, Cost::ONE, None);
         let candidate: Secret = rand::random();
-        let answer = self.ask(Action::Reservation(ReservationStep::Secret), request.with_payload(&candidate)).await?;
-        let secret = Reader::new(answer.bytes()).secret()?;
-        self.inner.secrets.record(secret);
-        Ok(secret)
+        let action = Action::Reservation(ReservationStep::Secret);
+        let answer = self.ask_by(action, request.with_payload(&candidate), deadline).await;
+        match answer.and_then(|answer| Reader::new(answer.bytes()).secret()) {
+            Ok(secret) => {
+                secrets.record(secret);
+                Ok(secret)
+            }
+            Err(error) => {
+                secrets.record_failure(&error);
+                Err(error)
+            }
+        }
     }
 }
 

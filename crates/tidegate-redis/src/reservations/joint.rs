@@ -9,6 +9,7 @@ use tidegate::{Cost, Decision, Hold, Mode, Op, ReservationId, ReservedAll, Spend
 use super::{
     calls_by_slot,
     id::{nonce, seal},
+    local_parts::LocalPart,
     requests::{Scope, change, decision_after, decision_of_reserve, reserve},
 };
 use crate::{
@@ -31,7 +32,8 @@ pub(crate) async fn reserve_all(
         distinct.iter().map(|spend| external_store::hold_ttl_us(spend.policy, hold.ttl())).collect::<Result<_, _>>()?;
     let nonce = nonce();
     let subjects: Vec<Subject> = distinct.iter().map(|spend| KeyNames::subject(spend.key)).collect();
-    let secret = store.secret(distinct[0].policy).await;
+    let deadline = store.deadline();
+    let secret = store.secret(distinct[0].policy, deadline).await;
     let id = |part: &usize| match &secret {
         Ok(secret) => seal(secret, &subjects[*part], distinct[*part].policy, nonce),
         Err(_) => Ok(ReservationId::never_granted(distinct[*part].policy, nonce)),
@@ -47,27 +49,58 @@ pub(crate) async fn reserve_all(
     for call in calls_by_slot(requests.iter(), store.context().is_cluster) {
         requests[call[0]] = request(call[0], &others);
     }
-    let joint = JointReserve { store, spends: &distinct, requests: &requests, nonce, hold };
-    let (decided, recorded) = joint.decide(secret.as_ref().err().cloned()).await?;
-    let head = id(&recorded.unwrap_or(0))?;
-    let decisions = external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
-    let id = decisions.overall.is_allowed().then_some(head);
-    Ok(ReservedAll::new(decisions, id))
+    let joint = JointReserve {
+        store,
+        all: spends,
+        part_of: &part_of,
+        spends: &distinct,
+        requests: &requests,
+        nonce,
+        hold,
+        deadline,
+    };
+    let Decided { parts, recorded, local } = joint.decide(secret.as_ref().err().cloned()).await?;
+    let mut head = id(&recorded.unwrap_or(0))?;
+    let decisions = external_store::combine(spends, part_of.iter().map(|part| parts[*part]).collect());
+    let is_allowed = decisions.overall.is_allowed();
+    if let Some((id, positions)) = local.filter(|_| is_allowed) {
+        if recorded.is_some() {
+            let part = LocalPart { id, positions, requests: spends.len() };
+            store.inner.local_parts.insert(&head, hold.ttl(), part);
+        } else {
+            head = id;
+        }
+    }
+    Ok(ReservedAll::new(decisions, is_allowed.then_some(head)))
+}
+
+/// The decisions on distinct requests.
+struct Decided {
+    parts: Vec<Decision>,
+    /// The position of the first request that Redis recorded.
+    recorded: Option<usize>,
+    /// The id of the requests that are held in this process, and their positions among all requests.
+    local: Option<(ReservationId, Vec<usize>)>,
 }
 
 /// One reservation of distinct requests.
 struct JointReserve<'a> {
     store: &'a RedisStore,
+    /// All requests, and for each the number of the distinct request that decides it.
+    all: &'a [Spend<'a>],
+    part_of: &'a [usize],
     spends: &'a [Spend<'a>],
     requests: &'a [KeyRequest],
     nonce: [u8; 16],
     hold: Hold,
+    /// When the caller gives up, by the stopwatch.
+    deadline: u64,
 }
 
 impl JointReserve<'_> {
-    /// Reserves in each slot at once, unless a reason prevents that. If one slot denies, the holds of the others are
-    /// released. Also returns the position of the first request that was recorded.
-    async fn decide(&self, prevented: Option<Error>) -> Result<(Vec<Decision>, Option<usize>), StoreError> {
+    /// Reserves in each slot at once, unless a reason prevents that. The failure choices decide on requests that Redis does not
+    /// answer. If one request is denied, the holds of the others are released.
+    async fn decide(&self, prevented: Option<Error>) -> Result<Decided, StoreError> {
         let store = self.store;
         // One request that is known to be limited denies the reservation.
         let is_limited = || self.spends.iter().any(|spend| store.is_known_to_be_limited(spend));
@@ -83,24 +116,54 @@ impl JointReserve<'_> {
                 }
             }
         }
-        let denied = self.spends.iter().zip(&parts).any(|(spend, part)| self.vetoes(spend, part));
-        if denied {
-            self.give_back(&mut parts).await;
-        }
         let is_recorded =
             |part: &Result<Decision, Error>| part.as_ref().is_ok_and(|decision| decision.charged_at().is_some());
-        let recorded = parts.iter().position(is_recorded);
+        let recorded: Vec<bool> = parts.iter().map(is_recorded).collect();
+        let mut denied = self.spends.iter().zip(&parts).any(|(spend, part)| self.vetoes(spend, part));
+        let mut local = None;
+        if !denied && store.time.is_none() {
+            local = self.reserve_locally(&mut parts)?;
+            // Others may have spent since the requests were found to fit.
+            denied = parts.iter().flatten().any(|decision| !decision.is_allowed());
+        }
+        if denied {
+            self.give_back(&mut parts, &recorded).await;
+        }
+        let recorded = recorded.iter().position(|is_recorded| *is_recorded);
         if store.time.is_some() {
-            return Ok((parts.into_iter().collect::<Result<_, Error>>()?, recorded));
+            return Ok(Decided { parts: parts.into_iter().collect::<Result<_, Error>>()?, recorded, local });
         }
         let finish = |(part, spend): (Result<Decision, Error>, &Spend<'_>)| match part {
-            Ok(decision) => Ok(decision),
+            Ok(decision) => decision,
             Err(error) => match store.known_denial(Op::Check, spend) {
-                Some(denial) => Ok(store.inner.fallback.remembered(&error, denial)),
-                None => store.inner.fallback.decide_part(&error, spend, self.hold, denied),
+                Some(denial) => store.inner.fallback.remembered(&error, denial),
+                None => store.inner.fallback.decide(&error, Op::Peek, spend),
             },
         };
-        Ok((parts.into_iter().zip(self.spends).map(finish).collect::<Result<_, _>>()?, recorded))
+        Ok(Decided { parts: parts.into_iter().zip(self.spends).map(finish).collect(), recorded, local })
+    }
+
+    /// Reserves the requests that Redis did not answer, by their failure choices, and sets their parts. Returns the id and the
+    /// positions of those that are held in this process.
+    fn reserve_locally(
+        &self,
+        parts: &mut [Result<Decision, Error>],
+    ) -> Result<Option<(ReservationId, Vec<usize>)>, StoreError> {
+        let error_of = |position: usize| {
+            let part = self.part_of[position];
+            let error = parts[part].as_ref().err()?;
+            self.store.known_denial(Op::Check, &self.spends[part]).is_none().then_some((position, error))
+        };
+        let (positions, errors): (Vec<usize>, Vec<&Error>) = (0..self.all.len()).filter_map(error_of).unzip();
+        if positions.is_empty() {
+            return Ok(None);
+        }
+        let spends: Vec<Spend<'_>> = positions.iter().map(|position| self.all[*position]).collect();
+        let reserved = self.store.inner.fallback.reserve_all(&spends, &errors, self.hold)?;
+        for (position, decision) in positions.iter().zip(reserved.decisions.parts) {
+            parts[self.part_of[*position]] = Ok(decision);
+        }
+        Ok(reserved.id.filter(|id| !id.is_never_granted()).map(|id| (id, positions)))
     }
 
     async fn ask_slot(&self, call: &[usize]) -> Result<Vec<Decision>, Error> {
@@ -108,8 +171,7 @@ impl JointReserve<'_> {
         let caller = call.iter().find(|position| self.spends[**position].policy.is_supplied_by_caller());
         let new_keys = self.store.new_keys_for(self.spends[*caller.unwrap_or(&call[0])].policy);
         let asked = stopwatch::micros();
-        let deadline = self.store.deadline();
-        let answer = self.store.ask_for_grant(ReservationStep::Reserve, parts, new_keys, deadline).await?;
+        let answer = self.store.ask_for_grant(ReservationStep::Reserve, parts, new_keys, self.deadline).await?;
         let mut reader = Reader::new(answer.bytes());
         let decision = |position: &usize| {
             let spend = &self.spends[*position];
@@ -133,12 +195,11 @@ impl JointReserve<'_> {
         }
     }
 
-    /// Releases the earlier parts. A part that can't be released ends at its ttl.
-    async fn give_back(&self, parts: &mut [Result<Decision, Error>]) {
-        let held = self.spends.iter().zip(self.requests).zip(parts).filter_map(|((spend, request), part)| {
-            part.as_ref().ok()?.charged_at()?;
-            Some((spend, request, part))
-        });
+    /// Releases the parts that were recorded. A part that can't be released ends at its ttl.
+    async fn give_back(&self, parts: &mut [Result<Decision, Error>], recorded: &[bool]) {
+        let held = self.spends.iter().zip(self.requests).zip(parts).zip(recorded);
+        let held =
+            held.filter_map(|(((spend, request), part), is_recorded)| is_recorded.then_some((spend, request, part)));
         join_all(held.map(async |(spend, request, part)| {
             let payload = change(Scope::Part, self.nonce, 0);
             let release = KeyRequest::new(request.name.clone(), spend.policy, Cost::ONE, None).with_payload(&payload);

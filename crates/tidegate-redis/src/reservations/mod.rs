@@ -3,6 +3,7 @@
 //! - [`id`]: the ids of reservations
 //! - [`requests`]: requests as bytes, and the decisions in replies
 //! - [`joint`]: several requests as one reservation
+//! - [`local_parts`]: the requests of such a reservation that are held in this process
 //! - [`changes`]: commit, renew and settle
 //!
 //! The reservations of a key are stored with its state, so each operation on one key is one atomic step. A reserve or a lease
@@ -11,6 +12,7 @@
 mod changes;
 pub(crate) mod id;
 mod joint;
+pub(crate) mod local_parts;
 mod requests;
 
 use std::sync::Arc;
@@ -140,14 +142,28 @@ async fn ask_reserve(
     if store.is_known_to_be_limited(spend) {
         return Err(Error::Overloaded);
     }
-    let (secret, nonce, subject) = (store.secret(policy).await?, nonce(), KeyNames::subject(key));
-    let request = store.request_of(&subject, policy, cost, &reserve(policy, hold, ttl, nonce, &[]));
-    let (asked, new_keys) = (stopwatch::micros(), store.new_keys_for(policy));
-    let answer = store.ask_for_grant(ReservationStep::Reserve, vec![request], new_keys, store.deadline()).await?;
+    let (deadline, nonce, mut subject) = (store.deadline(), nonce(), KeyNames::subject(key));
+    let secret = store.secret(policy, deadline).await?;
+    let ask = async |subject: &Subject, new_keys| {
+        let request = store.request_of(subject, policy, cost, &reserve(policy, hold, ttl, nonce, &[]));
+        store.ask_for_grant(ReservationStep::Reserve, vec![request], new_keys, deadline).await
+    };
+    let asked = stopwatch::micros();
+    let mut answer = ask(&subject, store.new_keys_for(policy)).await;
+    let mut overflows = false;
+    if let Err(Error::NoRoom) = answer
+        && let Some(shared) = store.overflow_subject(policy, key)
+    {
+        store.context().counters.error(&Error::NoRoom);
+        (subject, overflows) = (shared, true);
+        answer = ask(&subject, NewKeys::Always).await;
+    }
+    let answer = answer?;
     let reply = Reader::new(answer.bytes()).grant(policy.limits().len())?;
     let mut decision = decision_of_reserve(&reply, policy, cost)?;
-    store.note_grant(spend, &decision, reply.full_for_us.is_some(), asked);
-    if reply.key.joined {
+    // Others fill the overflow key, too: its denials are not those of this key.
+    store.note_grant(spend, &decision, reply.full_for_us.is_some() || overflows, asked);
+    if reply.key.joined || overflows {
         decision = external_store::degraded(decision);
     }
     let id = decision.is_allowed().then(|| seal(&secret, &subject, policy, nonce)).transpose();
@@ -162,19 +178,20 @@ pub(crate) async fn lease_units(
     asked: &Lease,
 ) -> Result<Leased, StoreError> {
     let ttl = external_store::lease_ttl_us(policy, asked)?;
-    let (secret, nonce, subject) = (store.secret(policy).await?, nonce(), KeyNames::subject(key));
+    let (deadline, nonce, subject) = (store.deadline(), nonce(), KeyNames::subject(key));
+    let secret = store.secret(policy, deadline).await?;
     let earlier = match &asked.settle {
         None => None,
         Some((earlier, spent)) => {
             external_store::check_amount(*spent)?;
-            earlier_lease(store, policy, &subject, earlier).await?.map(|nonce| (nonce, *spent))
+            earlier_lease(store, policy, &subject, earlier, deadline).await?.map(|nonce| (nonce, *spent))
         }
     };
     // A lease that the store can't find is not open.
     let not_found = (asked.settle.is_some() && earlier.is_none()).then_some(false);
     let request = store.request_of(&subject, policy, asked.least, &lease(policy, asked, ttl, nonce, earlier));
     let new_keys = store.new_keys_for(policy);
-    let answer = store.ask_for_grant(ReservationStep::Lease, vec![request], new_keys, store.deadline()).await?;
+    let answer = store.ask_for_grant(ReservationStep::Lease, vec![request], new_keys, deadline).await?;
     match Reader::new(answer.bytes()).lease(policy.limits().len())? {
         LeaseReply::SpentTooMuch { units } => {
             let spent = earlier.map_or(0, |(_, spent)| spent);
@@ -198,11 +215,12 @@ async fn earlier_lease(
     policy: &Policy,
     subject: &Subject,
     earlier: &ReservationId,
+    deadline: u64,
 ) -> Result<Option<[u8; 16]>, StoreError> {
     if earlier.is_never_granted() {
         return Ok(None);
     }
-    match store.open(earlier, policy).await {
+    match store.open(earlier, policy, deadline).await {
         Ok(Some(found)) if found == *subject => Ok(Some(earlier.nonce())),
         Ok(Some(_)) => Err(ReservationError::OtherKey.into()),
         Ok(None) if earlier.policy_name() != policy.name() => Err(ReservationError::OtherKey.into()),

@@ -73,8 +73,9 @@ end
 
 local USED = {
   [LOG] = function(limit, _, at)
-    limit.position = locate(limit.log, horizon_of(limit, at), limit.hint and limit.log.hints[limit.hint])
-    return units_after(limit.log, limit.position)
+    local horizon, log = horizon_of(limit, at), limit.log
+    limit.position = locate(log, horizon, limit.hint and log.hints[limit.hint])
+    return units_left(log, horizon, limit.position)
   end,
   [COUNTER] = function(limit, newest, at)
     local current, previous, left = counts_at(limit, newest, at)
@@ -196,7 +197,7 @@ local REFUND = {
   [BUCKETS] = function(limit, newest, at, units, charged_at)
     local charged = bucket(limit, charged_at)
     if charged < bucket(limit, newest) - limit.buckets then return false end
-    return remove_units(limit.log, charged, units) > 0, charged >= bucket(limit, at) - limit.buckets
+    return remove_from_slots(limit.log, { { first = charged, last = charged, units = units } }) > 0, charged >= bucket(limit, at) - limit.buckets
   end,
 }
 

@@ -23,6 +23,7 @@
 --               1  too late; nothing was done
 --               2  an error: length (2) and text
 --               3  no new key may be created; nothing was done. For each part 1 if its key exists, or 0 (1)
+--             then the number of reservations that ended by themselves (4), if there are any
 
 local spread = unpack
 local pack, unpack, slice, find, floor, ceil = struct.pack, struct.unpack, string.sub, string.find, math.floor, math.ceil
@@ -38,9 +39,14 @@ local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
 -- records.
 local STRING_LOG, STRING_LOG_HEADER_SIZE, FIRST_RECORD = '>I7i8BBI7', 42, 43
 local ONE_LIMIT_REPLY = '>BBI7I7I7I7'
--- The sums of the open reservations of a key, where its state begins behind them, and for how long a key keeps this form after
--- its newest hold: see `reservation_records.lua`.
-local SUMS, AT_STATE, RESERVED_FOR = '>BI4I4I7I7I7I7I6i8I7I4', 65, 60000000
+-- The first sums of the open reservations of a key, where its state begins behind them, and for how long a key keeps this form
+-- after its newest hold: see `reservation_records.lua`.
+local FIRST_SUMS, MORE_SUMS, AT_MORE_SUMS, AT_STATE, RESERVED_FOR = '>I2BI7i8I7', '>I7I7I7', 26, 100, 60000000
+-- The remembered waits in the sums, and what is there and up to a state that is a string if none are remembered.
+local WAITS, AT_WAITS, NO_WAITS = '>I7I7I7', 79, '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+-- The first two bytes of a key with reservations as a number, the flags with which they are more than holds, the flag of a key
+-- that has the units that its holds give back, and the end of no hold.
+local IS_RESERVED, HAS_MORE, KNOWS_RELEASED, NEVER = 21506, 4, 8, 9000000000000000
 
 local given, grace = unpack('>BI4', ARGV[1])
 local clock = call('TIME')

@@ -7,15 +7,16 @@
 -- back, no page of a log is created or dropped, and no number exceeds 2^53. All others are passed on before anything
 -- is written: to `hash_log.lua` or `operations.lua`, which decide by the same formulas.
 --
--- A key with open holds is decided here, too, if none of them has ended and their ends change no wait. Its state is then
--- behind the sums of the reservations: see `reservation_records.lua`.
+-- A key with open holds is decided here, too, if none of them has ended, and if their ends change no wait or all come before
+-- it. Its state is then behind the sums of the reservations: see `reservation_records.lua`.
 
 local replies, answered, groups, group_at, key_index, length = { pack('>I7', now) }, 1, ARGV[2], 1, 1, #ARGV[2]
 local current_policy, kind, n, window, buckets, drain, shadow, capacity, prefix, number_format, state_size = 0
 local time_width, unit_width, size, time, unit, record, time_room, unit_room = 0, 0
-local hash_logs, general
--- For keys of counters and debts that were found to be hashes: the error of GET.
-local hash_keys
+local hash_logs, general, ended
+-- What was read or written last of keys with open holds: the header of a counter or a debt; or the bytes of a log and the sums
+-- before it, with the first end, the time of the newest hold and its units.
+local headers
 -- The values of the keys. Several keys are read at once, because a read for each costs more than its decision. False
 -- is a missing key or one that is not a string; `SET … NX` distinguishes them. Nil is a key that has not been read.
 local values = {}
@@ -65,9 +66,11 @@ while group_at <= length do
     elseif parts > 1 or op > CHARGE then
       reply = nil
     elseif number_format then
-      local s = values[key_index]
-      if is_repeated or s == nil or (not s and (op == PEEK or cost > capacity)) then
-        s = hash_keys and hash_keys[key] or try('GET', key)
+      local s, header = values[key_index], headers and headers[key]
+      if header then
+        s = true
+      elseif is_repeated or s == nil or (not s and (op == PEEK or cost > capacity)) then
+        s = try('GET', key)
       end
       local is_hash
       repeat
@@ -75,25 +78,27 @@ while group_at <= length do
         -- The numbers of the state: current and previous units of a counter, the two halves of a debt, or the units of a
         -- fixed window.
         local newest, expires_at, first, second = now, 0, 0, 0
-        -- The sums of open holds and the time of the first end, if the key has any.
-        local sums, first_end
+        -- The flags of the sums of open holds, the first end and the time of the newest hold, if the key has any.
+        local holds, first_end, newest_hold
         -- GET is an error for a hash.
         if type(s) == 'table' then
-          local header = try('HGET', key, 'h')
-          if type(header) == 'string' and slice(header, 1, 2) == 'T\2' and string.byte(header, AT_STATE) == 0 then
-            local has_override, count, leases, _, _, ends, _, _, newest_hold = unpack(SUMS, header, 3)
-            if has_override % 2 + leases == 0 and ends > now and (count > 0 or now - newest_hold < RESERVED_FOR) then
-              hash_keys = hash_keys or {}
-              hash_keys[key] = s
-              s, sums, first_end = slice(header, AT_STATE + 1), slice(header, 1, AT_STATE - 1), ends
-            end
+          header = try('HGET', key, 'h')
+          s = true
+        end
+        if header and type(header) == 'string' and #header == AT_STATE + state_size
+          and find(header, prefix, AT_STATE + 1, true) == AT_STATE + 1 then
+          local mark, flags, ends, hold = unpack(FIRST_SUMS, header)
+          local is_used = ends ~= NEVER or now - hold < RESERVED_FOR
+          if mark == IS_RESERVED and flags % HAS_MORE == 0 and ends > now and is_used then
+            holds, first_end, newest_hold = flags, ends, hold
+            newest, expires_at, first, second = unpack(number_format, header, AT_STATE + 19)
           end
         end
-        local known = s == false
+        local known = s == false or holds
         if not known and type(s) == 'string' and #s == state_size and find(s, prefix, 1, true) == 1 then
           known, newest, expires_at, first, second = true, unpack(number_format, s, 19)
         end
-        if known and newest - now <= FAR_BACK and not (sums and first_end <= newest) then
+        if known and newest - now <= FAR_BACK and not (holds and first_end <= newest) then
           local at = now > newest and now or newest
           local lag, retry, reset = at - now, 0, 0
           -- `charges` is nil if a number exceeds its range.
@@ -179,13 +184,52 @@ while group_at <= length do
               if used > 0 then reset = left end
             end
           end
-          if sums and ((used > 0 and first_end < now + reset) or first_end < now + retry) then
-            -- An end changes a wait.
-          elseif charges and sums then
+          if holds and charges ~= nil and ((used > 0 and first_end < now + reset) or first_end < now + retry) then
+            -- An end changes a wait. The wait is known if all holds have ended by then.
+            local last_end, released, before = unpack(MORE_SUMS, header, AT_MORE_SUMS)
+            local start, current, previous = at - at % window, first, second
+            if kind == GCRA then
+              current, previous = 0, second > before and second - before or 0
+            else
+              local passed = start - (newest_hold - newest_hold % window)
+              if passed > 0 then released, before = 0, passed == window and released or 0 end
+              current, previous = current > released and current - released or 0, previous > before and previous - before or 0
+            end
+            local unused_at, known_level, falls_at = unpack(WAITS, header, AT_WAITS)
+            local left, level = start + window - at, 0
+            for pass = 1, 2 do
+              local wait = pass == 1 and reset or retry
+              if pass == 2 then level = capacity - cost end
+              if wait > 0 and first_end < now + wait then
+                local product, known = (level + 1) * window, 0
+                if charges == false then known = pass == 1 and unused_at or level == known_level and falls_at or 0 end
+                wait = 0
+                if known > 0 then
+                  wait = known - at
+                elseif kind == GCRA then
+                  if previous > level * window then wait = ceil((previous - level * window) / drain) end
+                elseif current > level then
+                  wait = kind == COUNTER and left + window - ceil(product / current) + 1 or left
+                elseif kind == COUNTER and previous > 0 then
+                  local kept = ceil((level - current + 1) * window / previous) - 1
+                  wait = kept == 0 and left or left > kept and left - kept or 0
+                end
+                wait = wait + lag
+                if pass == 1 then reset = wait else retry = wait end
+                -- Otherwise the units in use may have fallen to the level before the last end.
+                if known == 0 then
+                  if holds < KNOWS_RELEASED or now + wait <= last_end or product >= TWO53 then charges = nil end
+                  if kind == GCRA and released > 0 then charges = nil end
+                end
+              end
+            end
+          end
+          if charges and holds then
             local renews = expires_at < now + keep
             local lifetime = keep + floor(keep / 4)
             if renews then expires_at = now + lifetime end
-            local written = try('HSET', key, 'h', sums .. '\0' .. prefix .. pack(number_format, at, expires_at, first, second))
+            header = slice(header, 1, AT_WAITS - 1) .. NO_WAITS .. prefix .. pack(number_format, at, expires_at, first, second)
+            local written = try('HSET', key, 'h', header)
             if renews and type(written) ~= 'table' then written = try('PEXPIRE', key, ceil(lifetime / 1000) + grace) end
             error_text = type(written) == 'table' and written.err
             reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, reset)
@@ -209,15 +253,21 @@ while group_at <= length do
             reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset)
           end
         end
+        if holds and reply and KEYS[2] then
+          headers = headers or {}
+          headers[key] = not error_text and header or nil
+        end
       until not is_hash
     elseif n == 1 and kind == LOG then
-      local s = values[key_index]
-      -- MGET returns false for a hash, where GET would create an error.
-      if is_repeated or s == nil then
+      local s, sums, first_end, newest_hold, held_at_newest = values[key_index], nil, nil, nil, nil
+      local known = is_repeated and headers and headers[key]
+      if type(known) == 'table' and known[3] > now then
+        s, sums, first_end, newest_hold, held_at_newest = spread(known)
+      elseif is_repeated or s == nil then
+        -- MGET returns false for a hash, where GET would create an error.
         s = try('MGET', key)
         if not s.err then s = s[1] end
       end
-      local sums, first_end, newest_hold, held_at_newest
       if s == false then
         hash_header = try('HGET', key, 'h')
         if hash_header == false then
@@ -239,13 +289,18 @@ while group_at <= length do
           end
         elseif type(hash_header) ~= 'string' then
           hash_header = nil
-        elseif slice(hash_header, 1, 2) == 'T\2' and string.byte(hash_header, AT_STATE) == 0 then
-          local has_override, count, leases, _, _, ends, _, _, hold, held = unpack(SUMS, hash_header, 3)
-          if has_override % 2 + leases == 0 and ends > now and (count > 0 or now - hold < RESERVED_FOR) then
-            s, sums, first_end = slice(hash_header, AT_STATE + 1), slice(hash_header, 1, AT_STATE - 1), ends
+        elseif string.byte(hash_header, AT_STATE) == 0 then
+          local mark, flags, ends, hold, held = unpack(FIRST_SUMS, hash_header)
+          local is_used = ends ~= NEVER or now - hold < RESERVED_FOR
+          if mark == IS_RESERVED and flags % HAS_MORE == 0 and ends > now and is_used then
+            s, sums, first_end = slice(hash_header, AT_STATE + 1), slice(hash_header, 1, AT_STATE), ends
             newest_hold, held_at_newest = hold, held
+            if KEYS[2] then
+              headers = headers or {}
+              headers[key] = { s, sums, first_end, newest_hold, held_at_newest }
+            end
           end
-          hash_header = nil
+          if mark == IS_RESERVED then hash_header = nil end
         end
       end
       if type(s) == 'string' and #s > STRING_LOG_HEADER_SIZE and find(s, prefix, 1, true) == 1 then
@@ -299,7 +354,9 @@ while group_at <= length do
                     value = prefix .. pack(STRING_LOG, expires_at, base, time_width, unit_width, before)
                       .. slice(s, first, first + kept * size - 1)
                   end
-                  written = try('HSET', key, 'h', sums .. '\0' .. value .. pack(record, at - base, total))
+                  headers = nil
+                  local header = slice(sums, 1, AT_WAITS - 1) .. NO_WAITS .. value .. pack(record, at - base, total)
+                  written = try('HSET', key, 'h', header)
                   if renews and type(written) ~= 'table' then
                     written = try('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace)
                   end
@@ -318,8 +375,14 @@ while group_at <= length do
               end
             elseif used == 0 then
               reply = pack(ONE_LIMIT_REPLY, 0, 0, at, 0, 0, 0)
-            elseif total > held + (entries > 1 and unpack(unit, s, last - size + time_width) or dropped_units) then
-              local retry = 0
+            else
+              local retry, reset = 0, newest - now + window
+              local unused_at, level, falls_at
+              if sums then unused_at, level, falls_at = unpack(WAITS, sums, AT_WAITS) end
+              if total <= held + (entries > 1 and unpack(unit, s, last - size + time_width) or dropped_units) then
+                -- Holds may give back all units of the newest entry.
+                reset = sums and unused_at > 0 and unused_at - now
+              end
               if used + cost > capacity and cost <= capacity then
                 -- Finds the entry after which enough units have left the window.
                 local units, step, above = total + cost - capacity, 1, 0
@@ -334,8 +397,11 @@ while group_at <= length do
                 end
                 retry = base + unpack(time, s, FIRST_RECORD + skipped * size) - now + window
               end
-              if not sums or first_end >= now + retry then
-                reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, newest - now + window)
+              if sums and first_end < now + retry then
+                retry = level == capacity - cost and falls_at > 0 and falls_at - now
+              end
+              if retry and reset then
+                reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset)
               end
             end
           end
@@ -351,8 +417,10 @@ while group_at <= length do
       reply = ok and answer or nil
     end
     if not reply then
-      general = general or general_path()
-      reply = general(op, parts, group_at + 11, key_index)
+      general, headers = general or general_path(), nil
+      local more
+      reply, more = general(op, parts, group_at + 11, key_index)
+      if more > 0 then ended = (ended or 0) + more end
     end
     answered = answered + 1
     replies[answered] = reply
@@ -360,4 +428,5 @@ while group_at <= length do
   end
   group_at = group_at + 11 + 16 * parts
 end
+if ended then replies[answered + 1] = pack('>I4', ended) end
 return table.concat(replies)

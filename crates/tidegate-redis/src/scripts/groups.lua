@@ -2,7 +2,7 @@
 --
 -- KEYS   the keys of the parts
 -- ARGV   the parts, and their policies
--- reply  the reply to one group, as in `call.lua`
+-- reply  the reply to one group, as in `call.lua`; and the number of reservations that ended by themselves
 
 local REFUND_OP, RESET, INSPECT, OVERRIDE_OP, LIST_OP, RESERVE = 3, 4, 5, 6, 7, 8
 -- Operations other than decisions. Those on overrides and on reservations are created when one is requested.
@@ -25,8 +25,9 @@ return function(op, count, at, position)
     end
   end
   local out = { '\0' }
+  ended_reservations = 0
   local ok, problem = pcall(OTHERS[op] or decide, out, parts, op)
-  if ok then return table.concat(out) end
+  if ok then return table.concat(out), ended_reservations end
   local text = type(problem) == 'table' and problem.err or tostring(problem)
-  return pack('>BI2', 2, #text) .. text
+  return pack('>BI2', 2, #text) .. text, ended_reservations
 end

@@ -160,6 +160,13 @@ local function units_after(log, position)
   return sub(log_end(log), units_before(log, position))
 end
 
+-- Returns the units after a horizon, whose position is given. While a forecast assumes that some were given back, these are
+-- subtracted (`reservation_ends.lua`).
+local function units_left(log, horizon, position)
+  local units = units_after(log, position)
+  return log.given_back and units - log.given_back(horizon, units) or units
+end
+
 -- Returns the last record of a wide list, from record k on, that comes before unit number `units`. Its units are counted
 -- from `before`, and `units` from `start`.
 local function last_before(list, k, units, before, start)
@@ -319,12 +326,20 @@ local function prune(log, position)
   if log.first < log.next then log.start = page_start(log, log.first) end
 end
 
--- Returns the records of a wide list. From record `from` on, `shift` is added to times, and `taken` is subtracted from units.
-local function changed_records(list, from, shift, taken)
-  local parts = { slice(list.s, list.from, list.from + (from - 1) * WIDE_RECORD_SIZE - 1) }
-  for i = from, list.n do
-    parts[#parts + 1] = pack(WIDE_RECORD, time_at(list, i) + shift, sub(units_to(list, i), taken))
+-- Returns the records of a wide list without the units that were taken from the pages or nodes before them. `taken_from` has
+-- these units by number; `number` is that of the first record.
+local function records_without(list, number, taken_from)
+  local taken, same, parts = 0, 0, {}
+  for i = 1, list.n do
+    if taken == 0 then same = i else parts[#parts + 1] = pack(WIDE_RECORD, time_at(list, i), sub(units_to(list, i), taken)) end
+    taken = taken + (taken_from[number + i - 1] or 0)
   end
+  return slice(list.s, list.from, list.from + same * WIDE_RECORD_SIZE - 1) .. table.concat(parts)
+end
+
+local function moved_records(list, shift)
+  local parts = {}
+  for i = 1, list.n do parts[i] = pack(WIDE_RECORD, time_at(list, i) + shift, units_to(list, i)) end
   return table.concat(parts)
 end
 
@@ -339,8 +354,8 @@ local function unshift(log)
   end
   if log.next == 0 then return end
   local top = top_of(log)
-  for i = 1, top.n do set_node(log, top.first + i - 1, changed_records(node_of(log, top.first + i - 1), 1, shift, 0)) end
-  set_top(log, top.first, changed_records(top, 1, shift, 0))
+  for i = 1, top.n do set_node(log, top.first + i - 1, moved_records(node_of(log, top.first + i - 1), shift)) end
+  set_top(log, top.first, moved_records(top, shift))
 end
 
 -- Moves every entry by `delta` microseconds. A node and the top keep the times of dropped pages, so the tail alone can
@@ -368,42 +383,74 @@ local function page_before(log, time)
   return number, page_of(log, number), k
 end
 
--- Removes units from records of a page, given the number of units for each. Returns how many were removed.
-local function remove_from_page(log, number, page, taken_from)
-  local first
-  for k in pairs(taken_from) do first = first and min(first, k) or k end
-  if not first then return 0 end
-  local parts = { slice(page.s, page.from, page.from + (first - 1) * page.size - 1) }
-  local format, taken = UNSIGNED[page.time_width] .. slice(UNSIGNED[page.unit_width], 2), 0
-  for k = first, page.n do
-    local time, sum = unpack(format, page.s, page.from + (k - 1) * page.size)
-    taken = taken + (taken_from[k] or 0)
-    parts[#parts + 1] = pack(format, time, sum - taken)
+-- Removes units from records: `taken_from` has a table for each page, with the number of units for each record. Each page, node
+-- and top is written once. Returns how many units were removed.
+local function remove_from_pages(log, taken_from)
+  local all, sealed, taken_from_page, taken_from_node = 0, 0, {}, {}
+  for number, from in pairs(taken_from) do
+    local page, first, taken = page_of(log, number), nil, 0
+    for k in pairs(from) do first = first and min(first, k) or k end
+    local parts = { slice(page.s, page.from, page.from + (first - 1) * page.size - 1) }
+    local format = UNSIGNED[page.time_width] .. slice(UNSIGNED[page.unit_width], 2)
+    for k = first, page.n do
+      local time, sum = unpack(format, page.s, page.from + (k - 1) * page.size)
+      taken = taken + (from[k] or 0)
+      parts[#parts + 1] = pack(format, time, sum - taken)
+    end
+    all = all + taken
+    local records = table.concat(parts)
+    if number == log.next then
+      page.s, page.from = records, 1
+    else
+      set_page(log, number, slice(page.s, 1, PAGE_HEADER_SIZE) .. records)
+      local node = floor(number / NODE)
+      taken_from_page[number], taken_from_node[node] = taken, (taken_from_node[node] or 0) + taken
+      sealed = sealed + taken
+      for _, hint in pairs(log.hints) do
+        if hint.page > number and hint.page < log.next then hint.before = sub(hint.before, taken) end
+      end
+    end
   end
-  if taken == 0 then return 0 end
-  local records = table.concat(parts)
-  if number == log.next then
-    page.s, page.from = records, 1
-    return taken
+  if sealed == 0 then return all end
+  log.before = sub(log.before, sealed)
+  for node in pairs(taken_from_node) do
+    set_node(log, node, records_without(node_of(log, node), node * NODE, taken_from_page))
   end
-  set_page(log, number, slice(page.s, 1, PAGE_HEADER_SIZE) .. records)
-  local node = floor(number / NODE)
-  set_node(log, node, changed_records(node_of(log, node), number - node * NODE + 2, 0, taken))
   local top = top_of(log)
-  set_top(log, top.first, changed_records(top, node - top.first + 2, 0, taken))
-  log.before = sub(log.before, taken)
-  for _, hint in pairs(log.hints) do
-    if hint.page > number and hint.page < log.next then hint.before = sub(hint.before, taken) end
-  end
-  return taken
+  set_top(log, top.first, records_without(top, top.first, taken_from_node))
+  return all
 end
 
--- Removes up to `units` from the entry at exactly `time`. Returns how many were removed.
-local function remove_units(log, time, units)
-  if time <= log.floor then return 0 end
-  local number, page, k = page_before(log, time)
-  if not number or k == 0 or time_at(page, k) + log.shift ~= time then return 0 end
-  return remove_from_page(log, number, page, { [k] = min(units, units_to(page, k) - units_to(page, k - 1)) })
+-- Removes units from slots of time: `slots` has their first and last times and the units of each. The newest units of a slot are
+-- removed. Returns how many units were removed.
+local function remove_from_slots(log, slots)
+  -- Units before a slot don't change when units after it are removed, so all is written at the end.
+  if slots[2] then table.sort(slots, function(a, b) return a.first > b.first end) end
+  local taken_from = {}
+  for _, slot in ipairs(slots) do
+    local first, left, oldest = max(slot.first, log.floor + 1), slot.units, nil
+    local number, page, k = page_before(log, slot.last)
+    while number and left > 0 do
+      while k > 0 and left > 0 and time_at(page, k) + log.shift >= first do
+        local taken = min(left, units_to(page, k) - units_to(page, k - 1))
+        if taken > 0 then
+          taken_from[number] = taken_from[number] or {}
+          taken_from[number][k], left = taken, left - taken
+        end
+        k = k - 1
+      end
+      if k > 0 or left == 0 then break end
+      oldest = oldest or locate(log, first - 1, nil)
+      if number <= oldest.page then break end
+      -- Skips the older pages without units, of which there may be many.
+      local start = number == log.next and add(log.before, page.before) or page_start(log, number)
+      local units = sub(start, log_start(log))
+      local time = units > 0 and time_of_unit(log, units, nil)
+      if not time or time < first then break end
+      number, page, k = page_before(log, time)
+    end
+  end
+  return next(taken_from) and remove_from_pages(log, taken_from) or 0
 end
 
 -- Visits the entries after `horizon`, newest first, until `visit` returns true. Returns how many older entries there

@@ -43,12 +43,18 @@ local function separate_from(state)
   return { key = state.key, changed_fields = {}, deleted_fields = {} }
 end
 
+-- Returns the log that has all units of a state with exact times, or nil.
+local function dated_log(state)
+  if state.migration then return state.log end
+  return state.layout.kind == LOG and state.layout.n > 0 and state.limits[1].log or nil
+end
+
 -- Returns all units of a state with their times, as one log for all limits. If the state has no such log, the log is
 -- separate until the state adopts it.
 local function history(state)
-  if state.migration then return state.log end
+  local dated = dated_log(state)
+  if dated then return dated end
   if state.layout.n == 0 then return new_log(separate_from(state), 1, 1) end
-  if state.layout.kind == LOG then return state.limits[1].log end
   local newest = state.newest
   local limits = {}
   for i, limit in ipairs(state.limits) do limits[i] = limit end
@@ -84,7 +90,7 @@ local function adopt(state, log)
 end
 
 local function units_since(log, first)
-  return units_after(log, locate(log, first - 1, nil))
+  return units_left(log, first - 1, locate(log, first - 1, nil))
 end
 
 -- Returns the limits of `layout` for a log of exact times.
@@ -275,49 +281,43 @@ local function charge(state, newest, at, units)
   return joined
 end
 
+-- Returns the first and the last time of the charges that a refund at `at` does not tell from one at `charged_at`, in a state
+-- with a log of exact times, and whether they are in use then. Returns nil if they don't count any more.
+local function slot_of_charge(state, at, charged_at)
+  local layout = state.layout
+  if layout.kind == LOG then
+    if charged_at > at - layout.longest then return charged_at, charged_at, true end
+    return nil
+  end
+  if not layout.finest then
+    for i = 1, layout.n do
+      local limit = empty_limit(layout.kind, layout.window[i], layout.buckets[i], 0)
+      local finest, widest = layout.finest, layout.widest
+      if not finest or floor(limit.window / limit.buckets) < floor(finest.window / finest.buckets) then layout.finest = limit end
+      if not widest or limit.window > widest.window then layout.widest = limit end
+    end
+  end
+  local number = bucket(layout.finest, charged_at)
+  local last = instant_less(layout.finest, number + 1, 0) - 1
+  if last < counted_since(layout.widest, state.newest) then return nil end
+  return instant_less(layout.finest, number, 0), last, last >= counted_since(layout.widest, at)
+end
+
 -- Returns units to their charge in the layout of the state. Returns whether there were any, and whether they were in use.
 local function refund(state, at, units, charged_at)
-  local newest, layout = state.newest, state.layout
+  local log, layout = dated_log(state), state.layout
   if layout.n == 0 then return false end
-  if not state.migration then
-    if layout.kind == LOG then
-      return charged_at > at - layout.longest and remove_units(state.limits[1].log, charged_at, units) > 0, true
-    end
-    local changed, returned = false, false
-    for _, limit in ipairs(state.limits) do
-      local any, in_use = REFUND[layout.kind](limit, newest, at, units, charged_at)
-      if any then changed, returned = true, returned or in_use end
-    end
-    return changed, returned
+  if log then
+    local first, last, in_use = slot_of_charge(state, at, charged_at)
+    if not first then return false end
+    return remove_from_slots(log, { { first = first, last = last, units = units } }) > 0, in_use
   end
-  local finest, longest
-  for i = 1, layout.n do
-    local limit = empty_limit(layout.kind, layout.window[i], layout.buckets[i], 0)
-    if not finest or floor(limit.window / limit.buckets) < floor(finest.window / finest.buckets) then finest = limit end
-    if not longest or limit.window > longest.window then longest = limit end
+  local changed, returned = false, false
+  for _, limit in ipairs(state.limits) do
+    local any, in_use = REFUND[layout.kind](limit, state.newest, at, units, charged_at)
+    if any then changed, returned = true, returned or in_use end
   end
-  -- Since when charges are counted at the newest charge, and at the present time.
-  local since_at = at - longest.window + 1
-  local first, last, since = charged_at, charged_at, since_at
-  if layout.kind ~= LOG then
-    local held = bucket(finest, charged_at)
-    first, last = instant_less(finest, held, 0), instant_less(finest, held + 1, 0) - 1
-    since, since_at = counted_since(longest, newest), counted_since(longest, at)
-  end
-  if last < since then return false end
-  local left = units
-  while left > 0 do
-    local time
-    visit_newest_first(state.log, first - 1, function(date)
-      if date <= last then
-        time = date
-        return true
-      end
-    end)
-    if not time then break end
-    left = left - remove_units(state.log, time, left)
-  end
-  return left < units, last >= since_at
+  return changed, returned
 end
 
 -- Changes the drain of a debt, if nothing else differs between the layouts. Returns whether that is so.

@@ -16,6 +16,9 @@ local MAX_LISTED = 1000
 -- Maximum number of older entries that are counted one by one.
 local MAX_COUNTED = 8192
 
+-- Number of reservations of a group that ended by themselves, once that is stored.
+local ended_reservations = 0
+
 -- Returns the units in use under a limit of a part.
 local function used_under(part, i)
   local limit, open = part.limits[i], part.state and part.state.reservations
@@ -58,7 +61,7 @@ local function evaluate(part)
     end
     local at, open = max(now, state.newest), state.reservations
     if open and open.first_end <= at then
-      state = reservations().end_until(state, layout, at)
+      state, part.ended = reservations().end_until(state, layout, at)
       part.state_changed = true
     end
     part.state, part.at = state, at
@@ -112,6 +115,7 @@ local function waits(part, i, used, denied)
     retry = time_until(part, i, capacity - part.cost, used)
   end
   if used > 0 then reset = time_until(part, i, 0, used) end
+  part.retry, part.reset = retry, reset
   return retry, reset
 end
 
@@ -139,11 +143,29 @@ local function spend(part, units)
   end
 end
 
+-- Remembers the waits of a denial with the reservations, if they had to be searched. A fast path then answers the same denial
+-- until something changes.
+local function remember_waits(part)
+  local state, policy = part.state, part.in_force
+  local open, layout = state.reservations, policy.layout
+  local is_only = policy.n == 1 and layout.n == 1 and not part.override and not state.override
+  if not open or open.leases > 0 or not is_only or part.cost > policy.capacity[1] then return end
+  if state.migration or state.layout.bytes ~= layout.bytes or open.first_end >= now + max(part.retry, part.reset) then return end
+  if max(part.retry, part.reset) > SATURATION / 2 then return end
+  local unused_at, level, falls_at = now + part.reset, policy.capacity[1] - part.cost, now + part.retry
+  if open.unused_at == unused_at and open.level == level and open.falls_at == falls_at then return end
+  open.unused_at, open.level, open.falls_at, open.remembers = unused_at, level, falls_at, true
+  -- The denial stands, even if Redis accepts no writes now.
+  pcall(save, state, now, grace)
+end
+
 local function finish_decision(out, part, op, admitted)
   local charged = not part.exempt and (op == CHARGE_OP or (op == CHECK and admitted and part.fits))
   if charged then spend(part, part.cost) end
   part.writes = part.state and (charged or (part.state_changed and op ~= PEEK and not part.exempt))
-  add_reply(out, part, charged and 1 or 0, not charged and not part.fits)
+  local denied = not charged and not part.fits
+  add_reply(out, part, charged and 1 or 0, denied)
+  if denied and op == CHECK and part.state and not part.writes then remember_waits(part) end
 end
 
 -- Writes the changed states. Nothing is written before every reply is known.
@@ -152,7 +174,10 @@ local function write(parts)
     if part.writes then ensure_writable(part.state) end
   end
   for _, part in ipairs(parts) do
-    if part.writes then save(part.state, now, grace) end
+    if part.writes then
+      save(part.state, now, grace)
+      ended_reservations = ended_reservations + (part.ended or 0)
+    end
   end
 end
 

@@ -30,60 +30,64 @@ local function give_back(state, layout, units, granted_at, at)
   refund(state, at, units, granted_at)
 end
 
--- Gives back or charges the units of a reservation at its end. Returns the state.
-local function end_one(state, layout, record)
-  if record.is_lease then return (charge_state(state, layout, record.ends, record.units)) end
-  if record.is_released then give_back(state, layout, record.units, record.granted_at, record.ends) end
+-- Adds units to the slot that begins at `first`.
+local function add_to_slot(slots, of_first, first, last, units)
+  local slot = of_first[first]
+  if not slot then
+    slot = { first = first, last = last, units = 0 }
+    of_first[first], slots[#slots + 1] = slot, slot
+  end
+  slot.units = slot.units + units
+  return slot
+end
+
+-- Gives the units of released holds back to the state: each page of a log is written once.
+local function give_back_all(state, layout, holds)
+  local kind, log = state.layout.kind, dated_log(state)
+  if log then
+    local slots, of_first = {}, {}
+    for _, record in ipairs(holds) do
+      local first, last = slot_of_charge(state, record.ends, record.granted_at)
+      if first then add_to_slot(slots, of_first, first, last, record.units) end
+    end
+    remove_from_slots(log, slots)
+  elseif kind == BUCKETS then
+    for _, limit in ipairs(state.limits) do
+      local slots, of_first, oldest = {}, {}, bucket(limit, state.newest) - limit.buckets
+      for _, record in ipairs(holds) do
+        local number = bucket(limit, record.granted_at)
+        if number >= oldest then add_to_slot(slots, of_first, number, number, record.units) end
+      end
+      remove_from_slots(limit.log, slots)
+    end
+  else
+    for _, record in ipairs(holds) do give_back(state, layout, record.units, record.granted_at, record.ends) end
+  end
+end
+
+-- Ends reservations, given in the order of their ends. Returns the state.
+local function end_all(state, layout, records, from, to)
+  local k = from
+  while k <= to do
+    local holds = {}
+    while k <= to and not records[k].is_lease do
+      local record = records[k]
+      if record.is_released and record.granted_at <= state.newest then holds[#holds + 1] = record end
+      k = k + 1
+    end
+    if holds[1] then give_back_all(state, layout, holds) end
+    if k <= to then
+      state = charge_state(state, layout, records[k].ends, records[k].units)
+      k = k + 1
+    end
+  end
   return state
 end
 
--- Gives the units of ended holds back to a log, each page of which is written once.
-local function give_back_all(log, ended, longest)
-  local units_at, times = {}, {}
-  for _, record in ipairs(ended) do
-    local time = record.granted_at
-    if record.is_released and time > record.ends - longest and time > log.floor then
-      if not units_at[time] then times[#times + 1] = time end
-      units_at[time] = (units_at[time] or 0) + record.units
-    end
-  end
-  table.sort(times)
-  local number, page, first, last, taken_from
-  local function flush()
-    if number then remove_from_page(log, number, page, taken_from) end
-  end
-  for _, time in ipairs(times) do
-    if not number or time - log.shift > last then
-      flush()
-      number, page = page_before(log, time)
-      if number then
-        first, last, taken_from = time_at(page, 1), time_at(page, page.n), {}
-      end
-    end
-    if number and time - log.shift >= first then
-      local k = count_until(page, time - log.shift, 0)
-      if k > 0 and time_at(page, k) + log.shift == time then
-        taken_from[k] = min(units_at[time], units_to(page, k) - units_to(page, k - 1))
-      end
-    end
-  end
-  flush()
-end
-
--- The least number of holds whose units are given back together.
-local MANY = 4
-
--- Ends all reservations that end by `at`. Returns the state.
+-- Ends all reservations that end by `at`. Returns the state and their number.
 local function end_until(state, layout, at)
   local ended = take_ended(state.reservations, at)
-  local together = #ended >= MANY and layout.kind == LOG and layout.n > 0 and state.layout.bytes == layout.bytes
-  for _, record in ipairs(ended) do together = together and not record.is_lease end
-  if together and not state.migration then
-    give_back_all(state.limits[1].log, ended, layout.longest)
-    return state
-  end
-  for _, record in ipairs(ended) do state = end_one(state, layout, record) end
-  return state
+  return end_all(state, layout, ended, 1, #ended), #ended
 end
 
 -- Returns the time from `at` until at most `level` units are in use, without reservations.
@@ -111,107 +115,159 @@ local function held_falls_to(open, level, at)
   return time
 end
 
+-- Returns the entry of a charge in a log: its microsecond or its bucket.
 local function entry_of(limit, time)
   if limit.kind == LOG then return time end
   return bucket(limit, time)
 end
 
--- Returns the first time at which a charge at `time` no longer counts.
-local function expiry_of(limit, time)
-  if limit.kind == LOG then return time + limit.window end
-  return instant_less(limit, bucket(limit, time) + limit.buckets + 1, 0)
+-- Returns the first time at which an entry no longer counts.
+local function expiry_of(limit, entry)
+  if limit.kind == LOG then return entry + limit.window end
+  return instant_less(limit, entry + limit.buckets + 1, 0)
 end
 
-local function units_of(log, entry)
-  return sub(units_after(log, locate(log, entry - 1, nil)), units_after(log, locate(log, entry, nil)))
+local function units_in(log, first, last)
+  return sub(units_after(log, locate(log, first - 1, nil)), units_after(log, locate(log, last, nil)))
 end
 
--- Returns the units that each hold gives back, and those of each lease: lists of ends, expiries and units.
-local function forecast_units(limit, open)
-  local n, all = 0, all_records(open)
+-- What all holds give back to a log: their ends, their units and the numbers of their slots, in the order of their ends; the
+-- slots, the earliest first; and the leases.
+local function releases_of(state, limit, log, has_own_layout)
+  local open = state.reservations
+  local all = all_records(open)
   -- The retry time and the reset time of a limit need the same lists.
-  if all.limit == limit then return all.release_ends, all.expiries, all.release_units, all.leases end
-  local left, ends, expiries, units, leases = {}, {}, {}, {}, {}
+  if all.releases and all.limit == limit then return all.releases end
+  local releases = { ends = {}, units = {}, slot_of = {}, slots = {}, leases = {} }
+  -- Otherwise each entry has all units of its open holds.
+  local may_have_fewer = open.is_reduced or not (has_own_layout or state.layout.kind == LOG)
+  local n, slots, of_first, slot_of, leased_in = 0, {}, {}, {}, {}
   for k = 1, all.n do
-    local flags = all.flags[k]
+    local flags, ends, units = all.flags[k], all.ends[k], all.units[k]
     if flags % KEEPS == LEASE then
-      leases[#leases + 1] = { expires = expiry_of(limit, all.ends[k]), units = all.units[k] }
-      if limit.kind ~= LOG and open.is_reduced then
-        local own = entry_of(limit, all.ends[k])
-        left[own] = (left[own] or units_of(limit.log, own)) + all.units[k]
+      local own = entry_of(limit, ends)
+      releases.leases[#releases.leases + 1] = { from = 0, expires = expiry_of(limit, own), units = units }
+      if limit.kind ~= LOG then leased_in[own] = (leased_in[own] or 0) + units end
+    elseif flags % HAS_OTHERS == 0 and all.granted_at[k] <= state.newest then
+      local first, last
+      if has_own_layout then
+        first = entry_of(limit, all.granted_at[k])
+        last = first
+      else
+        first, last = slot_of_charge(state, ends, all.granted_at[k])
       end
-    elseif flags % HAS_OTHERS == 0 then
-      n = n + 1
-      local taken = all.units[k]
-      -- Otherwise each entry has all units of its open holds.
-      if open.is_reduced then
-        local own = entry_of(limit, all.granted_at[k])
-        local rest = left[own] or units_of(limit.log, own)
-        taken = min(taken, rest)
-        left[own] = rest - taken
+      if first then
+        local slot = add_to_slot(slots, of_first, first, last, 0)
+        if may_have_fewer then
+          slot.left = slot.left or units_in(log, first, last)
+          -- A lease that ended earlier may be in the bucket of a hold, which then gives back its units.
+          local of_leases = min(max(units - slot.left, 0), leased_in[first] or 0)
+          units = min(units, slot.left)
+          slot.left = slot.left - units
+          if of_leases > 0 then
+            leased_in[first] = leased_in[first] - of_leases
+            releases.leases[#releases.leases + 1] = { from = ends, expires = expiry_of(limit, first), units = -of_leases }
+          end
+        end
+        n = n + 1
+        releases.ends[n], releases.units[n], slot_of[n] = ends, units, slot
       end
-      ends[n], expiries[n], units[n] = all.ends[k], expiry_of(limit, all.granted_at[k]), taken
     end
   end
-  all.limit, all.release_ends, all.expiries, all.release_units, all.leases = limit, ends, expiries, units, leases
-  return ends, expiries, units, leases
+  -- Numbers are sorted much faster than tables.
+  local firsts = {}
+  for number, slot in ipairs(slots) do firsts[number] = slot.first end
+  table.sort(firsts)
+  for number, first in ipairs(firsts) do
+    releases.slots[number], of_first[first].number = of_first[first], number
+  end
+  for k = 1, n do releases.slot_of[k] = slot_of[k].number end
+  all.releases, all.limit = releases, limit
+  return releases
 end
 
--- Returns the first time, `at` or later, at which at most `level` units are in use under a limit whose state is a log.
-local function log_falls_to(limit, newest, open, level, at)
-  local ends, expires_at, units, leases = forecast_units(limit, open)
+-- Returns, for each slot, the units that the holds that end by `time` give back to it and to later ones.
+local function given_back_by(releases, time)
+  local since, slots = {}, releases.slots
+  for number = 1, #slots + 1 do since[number] = 0 end
+  for k, ends in ipairs(releases.ends) do
+    if ends > time then break end
+    local number = releases.slot_of[k]
+    since[number] = since[number] + releases.units[k]
+  end
+  for number = #slots, 1, -1 do since[number] = since[number] + since[number + 1] end
+  return since
+end
+
+-- Returns the number of the first slot after slot `below` for which a condition holds, if it holds for all slots after that one.
+local function first_slot(slots, below, condition)
+  local above = #slots + 1
+  while above - below > 1 do
+    local middle = floor((below + above) / 2)
+    if condition(slots[middle], middle) then above = middle else below = middle end
+  end
+  return above
+end
+
+-- Returns the units that are given back to entries after a horizon, after which the log has `units`.
+local function given_back_after(log, slots, since, horizon, units)
+  horizon = max(horizon, log.floor)
+  local number = first_slot(slots, 0, function(slot) return slot.first > horizon end)
+  local before = slots[number - 1]
+  -- The newest units of a slot are given back first.
+  if before and before.last > horizon and since[number - 1] > since[number] then
+    local later = units_after(log, locate(log, before.last, nil))
+    return since[number] + min(since[number - 1] - since[number], sub(units, later))
+  end
+  return since[number]
+end
+
+-- Returns the first time, `at` or later, at which at most `level` units are in use under limit i of a layout, if all units of
+-- the state are in one log, without ending the reservations in a copy of it. Leases need the state's own layout.
+local function log_falls_to(state, layout, limit, log, i, level, at)
+  local has_own_layout, newest = state.layout.bytes == layout.bytes and not state.migration, state.newest
+  local releases = releases_of(state, limit, log, has_own_layout)
+  local slots, leases = releases.slots, releases.leases
   local function leased_at(time)
     local sum = 0
     for _, lease in ipairs(leases) do
-      if lease.expires > time then sum = sum + lease.units end
+      if lease.from <= time and lease.expires > time then sum = sum + lease.units end
     end
     return sum
   end
-  local function used(time)
-    local sum = USED[limit.kind](limit, newest, time) + leased_at(time)
-    for k = 1, #ends do
-      if ends[k] > time then break end
-      if expires_at[k] > time then sum = sum - units[k] end
-    end
-    return sum
+  -- Returns the limit as of a time at which some holds have ended.
+  local function limit_at(since)
+    log.given_back = function(horizon, units) return given_back_after(log, slots, since, horizon, units) end
+    return has_own_layout and limit or limits_for(state, layout)[i]
   end
   local changes = {}
-  for k = 1, #ends do changes[k] = ends[k] end
+  for k, ends in ipairs(releases.ends) do changes[k] = ends end
   for _, lease in ipairs(leases) do changes[#changes + 1] = lease.expires end
   if #leases > 0 then table.sort(changes) end
   local later, above = 0, #changes + 1
   while above - later > 1 do
     local middle = floor((later + above) / 2)
-    if used(changes[middle]) > level then later = middle else above = middle end
+    local time = changes[middle]
+    local changed = limit_at(given_back_by(releases, time))
+    if USED[changed.kind](changed, newest, time) + leased_at(time) > level then later = middle else above = middle end
   end
+  -- No hold ends and no lease expires from here to `finish`.
   local start, finish = later == 0 and at or changes[later], changes[above] or TWO53
-  if used(start) <= level then return start end
-  -- No hold ends and no lease expires from here to `finish`. Entries that were given back expire.
-  local given_back, units_at, expiries = 0, {}, {}
-  for k = 1, #ends do
-    if ends[k] > start then break end
-    local expires = expires_at[k]
-    if expires > start then
-      given_back = given_back + units[k]
-      if expires < finish then
-        if not units_at[expires] then expiries[#expiries + 1] = expires end
-        units_at[expires] = (units_at[expires] or 0) + units[k]
-      end
-    end
-  end
-  table.sort(expiries)
-  local sums = { [0] = given_back }
-  for i, expires in ipairs(expiries) do sums[i] = sums[i - 1] - units_at[expires] end
-  local own = level - leased_at(start)
-  local low, high = 0, #expiries + 1
-  while high - low > 1 do
-    local middle = floor((low + high) / 2)
-    if USED[limit.kind](limit, newest, expiries[middle]) > own + sums[middle] then low = middle else high = middle end
-  end
-  local from = low == 0 and start or expiries[low]
-  local falls = finish
-  if own + sums[low] >= 0 then falls = from + plain_wait(limit, newest, from, own + sums[low]) end
-  return min(falls, finish, expiries[low + 1] or finish)
+  local since = given_back_by(releases, start)
+  local changed, own = limit_at(since), level - leased_at(start)
+  local used = USED[changed.kind](changed, newest, start)
+  log.given_back = nil
+  if used <= own then return start end
+  if own < 0 then return finish end
+  if not changed.log then return min(finish, start + TIME_UNTIL[changed.kind](changed, newest, start, own, used)) end
+  -- The slot in which the horizon lies when few enough units are left. Until then, only units that nobody gives back leave the
+  -- window.
+  local horizon = max(horizon_of(changed, start), log.floor)
+  local counted = first_slot(slots, 0, function(slot) return slot.last > horizon end)
+  local number = first_slot(slots, counted - 1, function(slot, k)
+    return units_after(log, locate(log, slot.last, nil)) - since[k + 1] <= own
+  end)
+  return min(finish, start + plain_wait(changed, newest, start, own + since[number]))
 end
 
 -- The number of ends that are applied before the units in use are compared.
@@ -268,28 +324,29 @@ local function copy_of(value, seen)
   return copy
 end
 
--- The same for any state: applies the ends to copies of the whole state.
+-- The same for any state: a search that ends the reservations in copies of the whole state. Each copy goes on from the last one
+-- in which more units are in use.
 local function state_falls_to(state, layout, i, level, at)
   local open = state.reservations
-  local records, copy, leased, later = listed_records(open), copy_of(state, {}), open.leased, nil
-  for k, record in ipairs(records) do
-    copy = end_one(copy, layout, record)
-    if record.is_lease then leased = leased - record.units end
-    local limit = limits_for(copy, layout)[i]
-    if USED[limit.kind](limit, copy.newest, record.ends) + leased <= level then
-      later = k
-      break
+  local is_reduced, records = open.is_reduced, listed_records(open)
+  local known, leased, later, above = state, open.leased, 0, #records + 1
+  while above - later > 1 do
+    local middle = floor((later + above) / 2)
+    local copy, still_leased = end_all(copy_of(known, {}), layout, records, later + 1, middle), leased
+    for k = later + 1, middle do
+      if records[k].is_lease then still_leased = still_leased - records[k].units end
+    end
+    local limit, time = limits_for(copy, layout)[i], records[middle].ends
+    if USED[limit.kind](limit, copy.newest, time) + still_leased > level then
+      later, known, leased = middle, copy, still_leased
+    else
+      above = middle
     end
   end
-  later = later or #records + 1
-  copy, leased = copy_of(state, {}), open.leased
-  for k = 1, later - 1 do
-    copy = end_one(copy, layout, records[k])
-    if records[k].is_lease then leased = leased - records[k].units end
-  end
-  local start, finish = later == 1 and at or records[later - 1].ends, records[later] and records[later].ends or TWO53
+  open.is_reduced = is_reduced
+  local start, finish = later == 0 and at or records[later].ends, records[above] and records[above].ends or TWO53
   if leased > level then return finish end
-  return min(finish, start + plain_wait(limits_for(copy, layout)[i], copy.newest, start, level - leased))
+  return min(finish, start + plain_wait(limits_for(known, layout)[i], known.newest, start, level - leased))
 end
 
 -- Returns the time from `at` until at most `level` units are in use under a limit of a layout: the i-th with a window.
@@ -302,15 +359,17 @@ local function forecast_wait(state, layout, limit, i, level, at)
     if level == 0 and kind == LOG and has_own_layout then
       -- The newest entry stays until it expires, unless holds charged all of it.
       local held = open.newest_hold == state.newest and open.held_at_newest or 0
-      if units_of(limit.log, state.newest) > held then return wait end
+      if units_in(limit.log, state.newest, state.newest) > held then return wait end
     end
   end
   local position = limit.position
-  local falls
-  if not has_own_layout then
+  local log, falls = has_own_layout and limit.log or nil, nil
+  -- A lease that ends changes the layout of the state.
+  if not has_own_layout and open.leases == 0 then log = dated_log(state) end
+  if log then
+    falls = log_falls_to(state, layout, limit, log, i, level, at)
+  elseif not has_own_layout then
     falls = state_falls_to(state, layout, i, level, at)
-  elseif kind == LOG or kind == BUCKETS then
-    falls = log_falls_to(limit, state.newest, open, level, at)
   else
     falls = numbers_fall_to(limit, state.newest, open, level, at)
   end

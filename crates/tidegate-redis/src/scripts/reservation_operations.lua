@@ -24,6 +24,8 @@ local RESERVE, COMMIT, RENEW, LEASE_OP, SECRET_OP = 8, 9, 10, 11, 13
 local GRANT, GRANT_SIZE = '>BI7c16I4', 28
 local LEASE = 2
 local TOO_MUCH, IS_PART = 3, 4
+-- The scope of an operation that only shows the other requests.
+local SHOW = 2
 
 local function read_grant(part)
   local grant = {}
@@ -129,6 +131,8 @@ end
 -- more were spent, and the third is what the store needs to find the other requests.
 local function change(part, op)
   local whole, nonce, number = unpack('>Bc16I7', part.blob, part.policy.size + 1)
+  -- The policy may be a stand-in for one that does not exist any more, so nothing is written under it.
+  if whole == SHOW then part.state_changed = false end
   local open, layout = part.state and part.state.reservations, part.in_force.layout
   if not open then return false end
   if op ~= COMMIT and op ~= RENEW then return settle_lease(part, nonce, number) end
@@ -136,7 +140,7 @@ local function change(part, op)
   if not record then return false end
   if whole > 0 then
     local others = reservations().others(open, record)
-    if others or whole == 2 then return true, nil, others or '' end
+    if others or whole == SHOW then return true, nil, others or '' end
   end
   part.state_changed = true
   if op == RENEW then return reservations().renew(open, nonce, part.at + number) end

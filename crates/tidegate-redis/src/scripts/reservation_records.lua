@@ -8,10 +8,14 @@
 --
 --   field "h"     "T", version of such keys (1), then the sums below, then the state: 0 and the bytes of a string, or 1 and
 --                 the bytes of a hash's field "h"
---     sums        1 if field "o" has an override, plus 2 if entries may have fewer units than their holds charged (1);
---                 number of reservations (4) and of leases (4), units of holds (7) and of leases (7), first end (7), last
---                 end (7), number of the next grant (6), time of the newest hold (8), units of the holds that were granted
---                 at that time and give units back (7), number of the next page (4)
+--     sums        flags (1): 1 if field "o" has an override, 2 if there are leases, 4 if entries may have fewer units than their
+--                 holds charged, 8 if the released units are known; first end (7), time of the newest hold (8), units of the
+--                 holds that were granted at that time and give units back (7); last end (7), released units (7, 7); number of
+--                 reservations (4) and of leases (4), units of holds (7) and of leases (7), number of the next grant (6) and of
+--                 the next page (4); the time at which no units are in use (7), a number of units (7) and the time at which at
+--                 most these are in use (7), if a denial had to search them since the last change, or 0
+--     released    what all holds give back by their ends to a state of one limit that is a few numbers: the units that were
+--                 granted in the window of the newest hold, and in the window before; or the two halves of the debt
 --   field "d"     for each page: its number (4), records (4), last end (7), number of the last grant (6), units of holds (7)
 --   field "e" and the number of a page (4)
 --                 records: end (7), number of the grant (6), nonce (16), units (5), time of the grant (8), flags (1)
@@ -22,20 +26,20 @@
 -- A decision reads the sums only. The key keeps this form for some time after its last hold has ended, because another one
 -- is likely to follow.
 
-local SPENT, LEASE, KEEPS, HAS_OTHERS = 1, 2, 4, 8
--- The same format as in `call.lua`.
-local SUMS = '>BI4I4I7I7I7I7I6i8I7I4'
+local RELEASED, LEASE, KEEPS, HAS_OTHERS = 0, 2, 4, 8
+-- `call.lua` has the formats of the first sums.
+local SUMS = '>BI7i8I7I7I7I7I4I4I7I7I6I4I7I7I7'
 local PAGE_INFO, PAGE_INFO_SIZE = '>I4I4I7I6I7', 28
 local RECORD, RECORD_SIZE, AT_NONCE, AT_UNITS = '>I7I6c16I5i8B', 43, 13, 29
 local END, ORDER = '>I7', '>I7I6'
-local HAS_OVERRIDE, IS_REDUCED = 1, 2
+local HAS_OVERRIDE, HAS_LEASES, IS_REDUCED, KNOWS_RELEASED = 1, 2, 4, 8
 local RESERVATION_PAGE = 64
 local NEVER = 9000000000000000
 
 local function new_reservations(key)
   return {
     key = key, count = 0, leases = 0, held = 0, leased = 0, first_end = NEVER, last_end = 0, next_number = 0, newest_hold = 0,
-    held_at_newest = 0, next_page = 0, pages = {}, changed_fields = {}, deleted_fields = {},
+    held_at_newest = 0, next_page = 0, unused_at = 0, level = 0, falls_at = 0, released = 0, released_before = 0, pages = {}, changed_fields = {}, deleted_fields = {},
   }
 end
 
@@ -44,17 +48,11 @@ local function read_sums(key, s)
   local open = new_reservations(key)
   open.pages = nil
   local flags
-  flags, open.count, open.leases, open.held, open.leased, open.first_end, open.last_end, open.next_number, open.newest_hold,
-    open.held_at_newest, open.next_page = unpack(SUMS, s, 3)
-  open.is_reduced = flags >= IS_REDUCED
-  return open, flags % IS_REDUCED == HAS_OVERRIDE
-end
-
-local function encode_sums(open, has_override)
-  -- Without open holds, nothing is reduced.
-  local flags = (has_override and HAS_OVERRIDE or 0) + (open.is_reduced and open.count > 0 and IS_REDUCED or 0)
-  return 'T\2' .. pack(SUMS, flags, open.count, open.leases, open.held, open.leased, open.first_end,
-    open.last_end, open.next_number, open.newest_hold, open.held_at_newest, open.next_page)
+  flags, open.first_end, open.newest_hold, open.held_at_newest, open.last_end, open.released, open.released_before, open.count,
+    open.leases, open.held, open.leased, open.next_number, open.next_page, open.unused_at, open.level, open.falls_at =
+    unpack(SUMS, s, 3)
+  open.is_reduced, open.knows_released = flags % KNOWS_RELEASED >= IS_REDUCED, flags >= KNOWS_RELEASED
+  return open, flags % HAS_LEASES == HAS_OVERRIDE
 end
 
 local function fetch(open, name)
@@ -100,6 +98,36 @@ local function record_at(s, k)
   return record
 end
 
+-- Adds what a hold gives back at its end to the released units, or subtracts it.
+local function change_released(open, units, granted_at, ends, sign)
+  local layout = open.layout
+  local window = layout.window[1]
+  if layout.kind == GCRA then
+    local worth = { drain = layout.drain[1] }
+    worth.high, worth.low = mul(units, window)
+    local high, low = debt_at(worth, granted_at, ends)
+    high, low = open.released + sign * high, open.released_before + sign * low
+    local carry = floor(low / TWO48)
+    open.released, open.released_before = high + carry, low - carry * TWO48
+    return
+  end
+  local start, since = window_start(window, open.newest_hold), window_start(window, granted_at)
+  if since == start then
+    open.released = open.released + sign * units
+  elseif since == start - window then
+    open.released_before = open.released_before + sign * units
+  end
+end
+
+-- Counts the released units from the window of a new hold.
+local function begin_window(open, granted_at)
+  local layout = open.layout
+  if layout.kind == GCRA then return end
+  local window = layout.window[1]
+  local passed = window_start(window, granted_at) - window_start(window, open.newest_hold)
+  if passed > 0 then open.released, open.released_before = 0, passed == window and open.released or 0 end
+end
+
 -- Adds a record to the sums, or subtracts it.
 local function count(open, page, record, sign)
   open.count, open.all = open.count + sign, nil
@@ -109,6 +137,7 @@ local function count(open, page, record, sign)
     return
   end
   open.held, page.held = open.held + units, page.held + units
+  if open.layout and record.is_released then change_released(open, record.units, record.granted_at, record.ends, sign) end
   if record.gives_back and record.granted_at == open.newest_hold then open.held_at_newest = open.held_at_newest + units end
 end
 
@@ -170,12 +199,15 @@ end
 -- Adds a new reservation. `others` is what the store needs to find its other requests, or ''.
 local function insert(open, kind, nonce, units, granted_at, ends, others)
   local is_lease = kind == LEASE
-  if not is_lease and granted_at > open.newest_hold then open.newest_hold, open.held_at_newest = granted_at, 0 end
+  if not is_lease and granted_at > open.newest_hold then
+    if open.layout then begin_window(open, granted_at) end
+    open.newest_hold, open.held_at_newest = granted_at, 0
+  end
   local flags = others == '' and kind or kind + HAS_OTHERS
   if others ~= '' then open.changed_fields['x' .. nonce] = others end
   put(open, {
     ends = ends, number = open.next_number, nonce = nonce, units = units, granted_at = granted_at, flags = flags,
-    is_lease = is_lease, gives_back = true,
+    is_lease = is_lease, gives_back = true, is_released = kind == RELEASED,
   })
   open.next_number = open.next_number + 1
 end
@@ -276,6 +308,30 @@ local function all_records(open)
   return open.all
 end
 
+-- Returns the layout of a state of one limit that is a few numbers, or nil.
+local function layout_of_numbers(state)
+  local layout = state.layout
+  return layout.number_format and layout.n == 1 and not state.migration and layout or nil
+end
+
+-- Encodes the sums of the reservations of a state.
+local function encode_sums(open, has_override, state)
+  local layout = layout_of_numbers(state)
+  if layout ~= open.layout then
+    open.layout, open.released, open.released_before = layout, 0, 0
+    local all = layout and all_records(open) or { n = 0 }
+    for k = 1, all.n do
+      if all.flags[k] % HAS_OTHERS == 0 then change_released(open, all.units[k], all.granted_at[k], all.ends[k], 1) end
+    end
+  end
+  local flags = (has_override and HAS_OVERRIDE or 0) + (open.leases > 0 and HAS_LEASES or 0) + (layout and KNOWS_RELEASED or 0)
+  -- Without open holds, nothing is reduced.
+  if open.is_reduced and open.count > 0 then flags = flags + IS_REDUCED end
+  return 'T\2' .. pack(SUMS, flags, open.first_end, open.newest_hold, open.held_at_newest, open.last_end, open.released,
+    open.released_before, open.count, open.leases, open.held, open.leased, open.next_number, open.next_page,
+    open.remembers and open.unused_at or 0, open.remembers and open.level or 0, open.remembers and open.falls_at or 0)
+end
+
 -- Returns the records, in the order of their ends; at most `most`.
 local function listed_records(open, most)
   local all = {}
@@ -302,7 +358,7 @@ local function shift_reservations(open, step)
     set_records(page, table.concat(records))
   end
   update_ends(open)
-  open.newest_hold, open.held_at_newest = 0, 0
+  open.newest_hold, open.held_at_newest, open.released, open.released_before = 0, 0, 0, 0
 end
 
 -- Returns the fields to set, as a list of names and values. Appends those to delete to `deleted`.

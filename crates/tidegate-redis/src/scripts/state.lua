@@ -29,7 +29,7 @@
 --      set before others are deleted.
 
 -- Where the state begins behind the sums of reservations, and for how long a key keeps this form after its newest hold.
-local AT_STATE, RESERVED_FOR = 65, 60000000
+local AT_STATE, RESERVED_FOR = 100, 60000000
 
 local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
 local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38
@@ -202,6 +202,7 @@ local function read_state(key, expected, now, only_existence)
   local layout = bytes == expected.bytes and expected or layout_of(bytes)
   local state = empty_limits(new_state(key, layout))
   state.is_hash, state.was_read, state.latest = is_hash, true, now
+  if open and open.knows_released then open.layout = layout end
   state.override, state.form, state.reservations, state.stored_override = override, form, open, override
   if is_hash then
     decode_logs(state, s, prefix + 1)
@@ -297,7 +298,7 @@ local function save_in_hash(state, inner, writes, renews, lifetime, now, grace)
   end
   local has_new_override = override and (override ~= state.stored_override or form ~= state.form)
   if form == WITH_RESERVATIONS then
-    set('h', reservations().encode_sums(open or reservations().new(key), override ~= nil) .. inner)
+    set('h', reservations().encode_sums(open or reservations().new(key), override ~= nil, state) .. inner)
     if has_new_override then set('o', override.bytes) end
     if state.form == WITH_OVERRIDE then deleted_fields[#deleted_fields + 1] = 's' end
     if state.form == WITH_RESERVATIONS and state.stored_override and not override then

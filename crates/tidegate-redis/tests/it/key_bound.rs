@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidegate::{AtCapacity, Cost, Key, Policy, Reason, Spend, Store as _};
+use tidegate::{AtCapacity, Cost, Hold, Key, Policy, Reason, Spend, Store as _};
 use tidegate_redis::{RedisStore, RedisStoreBuilder};
 use tidegate_testbed::{Proxy, Server};
 
@@ -269,4 +269,42 @@ async fn a_decision_at_the_maximum_takes_at_most_one_timeout() {
     assert!(store.check(&policy, &new[0], Cost::ONE).await.expect("a decision").is_degraded());
     assert_eq!(overflowed(), before, "the second question was not answered in time");
     assert!(store.stats().errors.keys().any(|cause| ["timeout", "late"].contains(cause)), "{:?}", store.stats());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_of_a_new_key_at_the_maximum_is_in_an_overflow_key_and_can_be_settled() {
+    let server = Server::start();
+    let store = builder(&server).connect().expect("a store");
+    store.ready().await;
+    // No check uses its overflow keys.
+    let policy = Policy::new("jobs", ["3/1h".parse().expect("a limit")]).expect("a policy");
+    let hold = Hold::new(Duration::from_secs(60));
+    let first = store.reserve(&policy, &key(0), Cost::ONE, hold).await.expect("well-formed");
+    assert!(!first.decision.is_degraded(), "the first reservation reads the secret of the ids");
+    fill(&store).await;
+    let (existing, mut ids) = (keys(&server), Vec::new());
+    for number in 0..1000 {
+        let reserved = store.reserve(&policy, &key(1_000_000 + number), Cost::ONE, hold).await.expect("well-formed");
+        assert!(reserved.decision.is_degraded());
+        assert_eq!(reserved.id.is_some(), reserved.decision.is_allowed());
+        ids.extend(reserved.id);
+    }
+    assert!((1..=64 * 3).contains(&ids.len()), "they share 64 keys of 3 units: {}", ids.len());
+    assert!(keys(&server) <= existing + 64);
+    // Any node finds the overflow key by the id.
+    let other = builder(&server).connect().expect("a store");
+    other.ready().await;
+    for id in &ids {
+        assert!(other.commit(id, &[0], &policy).await.expect("redis answers").known);
+        assert!(!store.commit(id, &[0], &policy).await.expect("redis answers").known, "it was settled once");
+    }
+    let again =
+        store.reserve(&policy, &key(1_000_000), Cost::new(3).expect("in range"), hold).await.expect("well-formed");
+    assert_eq!((again.decision.reason(), again.decision.used()), (Reason::Allowed, 3), "all units came back");
+
+    // A caller's own limits have no overflow keys.
+    let callers =
+        Policy::new("CL.THROTTLE", ["3/1h".parse().expect("a limit")]).expect("a policy").supplied_by_caller();
+    let denied = store.reserve(&callers, &key(1_000_000), Cost::ONE, hold).await.expect("well-formed");
+    assert_eq!((denied.decision.reason(), denied.id), (Reason::StoreUnavailable, None));
 }

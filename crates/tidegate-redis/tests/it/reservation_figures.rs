@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tidegate::{Algorithm, Cost, Hold, Key, Policy, Store as _};
+use tidegate::{Algorithm, Buckets, Cost, Hold, Key, Lease, Policy, Reason, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, Wire};
 
@@ -31,11 +31,20 @@ fn script_time(wire: &mut Wire) -> f64 {
 }
 
 /// The time of `checks` checks, `at_once` of which are under way.
-async fn checks(store: &RedisStore, policy: &Policy, key: &Key<'_>, checks: u32, at_once: u32) -> Duration {
+async fn checks(
+    store: &RedisStore,
+    policy: &Policy,
+    key: &Key<'_>,
+    checks: u32,
+    at_once: u32,
+    reason: Reason,
+) -> Duration {
+    // What is denied fits if little is in use.
+    let cost = if reason == Reason::Allowed { Cost::ONE } else { Cost::new(999_000).expect("in range") };
     let began = Instant::now();
     for _ in 0..checks / at_once {
-        let decisions = join_all((0..at_once).map(|_| store.check(policy, key, Cost::ONE))).await;
-        assert!(decisions.into_iter().all(|decision| decision.expect("redis answers").is_allowed()));
+        let decisions = join_all((0..at_once).map(|_| store.check(policy, key, cost))).await;
+        assert!(decisions.into_iter().all(|decision| decision.expect("redis answers").reason() == reason));
     }
     began.elapsed()
 }
@@ -52,29 +61,39 @@ async fn figures_of_a_check_with_a_hundred_open_holds() {
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(60)).connect().expect("a store");
     store.ready().await;
     let mut wire = server.wire();
-    let key = |name: &str| Key::new(name).expect("a key").into_owned();
-    let (without, with) = (key("without"), key("with"));
-    for (name, algorithm) in
-        [("log", Algorithm::SlidingLog), ("counter", Algorithm::SlidingCounter), ("gcra", Algorithm::Gcra(None))]
+    let algorithms =
+        [("log", Algorithm::SlidingLog), ("counter", Algorithm::SlidingCounter), ("gcra", Algorithm::Gcra(None))];
+    for ((name, algorithm), (ends, ttl)) in
+        algorithms.into_iter().flat_map(|algorithm| [("after", 3600), ("before", 50)].map(|ends| (algorithm, ends)))
     {
         let policy = policy(name, algorithm);
-        for _ in 0..100 {
-            reserve(&store, &policy, &with, Duration::from_secs(3600)).await;
-        }
-        for (at_once, total) in [(1, 3000), (64, 32000)] {
-            let (mut ratios, mut in_script, mut each) = (Vec::new(), Vec::new(), Vec::new());
-            for _ in 0..ROUNDS {
-                let before = script_time(&mut wire);
-                let plain = checks(&store, &policy, &without, total, at_once).await.as_secs_f64();
-                let between = script_time(&mut wire);
-                let held = checks(&store, &policy, &with, total, at_once).await.as_secs_f64();
-                let after = script_time(&mut wire);
-                ratios.push(held / plain);
-                in_script.push((after - between) / (between - before));
-                each.push((after - between) / f64::from(total));
+        for reason in [Reason::Allowed, Reason::Limited] {
+            let key = |of: &str| Key::new(&format!("{of} {ends} {reason}")).expect("a key").into_owned();
+            let (without, with) = (key("without"), key("with"));
+            for _ in 0..100 {
+                reserve(&store, &policy, &with, Duration::from_secs(ttl)).await;
             }
-            let (ratio, in_script, each) = (median(ratios), median(in_script), median(each));
-            println!("{name}, {at_once} at once: ratio {ratio:.3}; in the script {each:.1} us, ratio {in_script:.3}");
+            for key in [&without, &with] {
+                let _ = store.charge(&policy, key, Cost::new(900_000).expect("in range")).await.expect("redis answers");
+            }
+            for (at_once, total) in [(1, 500), (64, 6400)] {
+                let (mut ratios, mut in_script, mut each) = (Vec::new(), Vec::new(), Vec::new());
+                for _ in 0..ROUNDS {
+                    let before = script_time(&mut wire);
+                    let plain = checks(&store, &policy, &without, total, at_once, reason).await.as_secs_f64();
+                    let between = script_time(&mut wire);
+                    let held = checks(&store, &policy, &with, total, at_once, reason).await.as_secs_f64();
+                    let after = script_time(&mut wire);
+                    ratios.push(held / plain);
+                    in_script.push((after - between) / (between - before));
+                    each.push((after - between) / f64::from(total));
+                }
+                let (ratio, in_script, each) = (median(ratios), median(in_script), median(each));
+                println!(
+                    "{name}, {reason}, holds end {ends} the window, {at_once} at once: \
+                     ratio {ratio:.3}; in the script {each:.1} us, ratio {in_script:.3}"
+                );
+            }
         }
     }
 }
@@ -99,7 +118,8 @@ async fn figures_of_operations_on_reservations() {
         }
         println!("{open} open: reserve and commit {:.1} us", began.elapsed().as_secs_f64() * 1e3);
     }
-    for kind in [Algorithm::SlidingLog, Algorithm::SlidingCounter, Algorithm::Gcra(None)] {
+    let buckets = Algorithm::SlidingBuckets(Buckets::new(1000).expect("in range"));
+    for kind in [Algorithm::SlidingLog, Algorithm::SlidingCounter, buckets, Algorithm::Gcra(None)] {
         let policy = policy.clone().with_algorithm(kind);
         let name = format!("ends-{kind:?}");
         let key = Key::new(&name).expect("a key");
@@ -114,5 +134,15 @@ async fn figures_of_operations_on_reservations() {
         let began = Instant::now();
         let after = at(10_000_000).check(&policy, &key, Cost::ONE).await.expect("redis answers");
         println!("{kind:?}: 1000 ends at once {:?}, used {}", began.elapsed(), after.used());
+        let name = format!("leases-{kind:?}");
+        let key = Key::new(&name).expect("a key");
+        for i in 0..1000 {
+            let lease = Lease::new(Cost::ONE, Duration::from_secs(10) - Duration::from_micros(i));
+            let leased = at(i).lease(&policy, &key, &lease).await.expect("redis answers");
+            assert_eq!(leased.granted, 1);
+        }
+        let began = Instant::now();
+        let after = at(10_000_000).check(&policy, &key, Cost::ONE).await.expect("redis answers");
+        println!("{kind:?}: 1000 leases end at once {:?}, used {}", began.elapsed(), after.used());
     }
 }

@@ -1,5 +1,6 @@
 //! Holds, leases and limits on the units in open holds, through Redis.
 
+mod changed_windows;
 mod failures;
 mod processes;
 mod slots;
@@ -8,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate::{
-    Algorithm, Buckets, Cost, Hold, Key, Lease, Limiter, Policy, Reason, ReservationError, ReservationId, Reserved,
-    Settled, Store as _, StoreError, Timestamp,
+    Algorithm, Buckets, Cost, Hold, Key, Lease, Limiter, MemoryStore, Op, Policy, Reason, ReservationError,
+    ReservationId, Reserved, Settled, Spend, Store as _, StoreError, Timestamp,
 };
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
@@ -110,6 +111,31 @@ async fn units_that_are_never_settled_come_back_at_the_end() {
             assert_eq!(used(&at(&store, 10_000_000), &policy, key).await, charged, "nothing was changed");
         }
     }
+}
+
+#[tokio::test]
+async fn each_reservation_that_ends_by_itself_is_counted_once() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let ended = || store.stats().reservations_ended;
+    let (policy, alice, bob) = (policy("counted", &["100/1h"]), key("alice"), key("bob"));
+    for (key, ttl) in [(&alice, 1), (&alice, 2), (&bob, 2), (&alice, 3)] {
+        assert!(reserve(&at(&store, 0), &policy, key, 1, Duration::from_secs(ttl)).await.id.is_some());
+    }
+    let lease = Lease::new(cost(1), Duration::from_secs(2));
+    assert_eq!(at(&store, 0).lease(&policy, &bob, &lease).await.expect("redis answers").granted, 1);
+    let settled = reserve(&at(&store, 0), &policy, &bob, 1, Duration::from_secs(1)).await.id.expect("it fits");
+    assert!(commit(&at(&store, 0), &settled, 0, &policy).await.known);
+    let peek = async |key, micros| at(&store, micros).peek(&policy, key, cost(1)).await.expect("redis answers").used();
+    assert_eq!((peek(&alice, 2_000_000).await, ended()), (1, 0), "a peek stores nothing");
+    let checks = [&alice, &bob].map(|key| Spend { policy: &policy, key, cost: cost(1) });
+    let decided = at(&store, 2_000_000).check_all(&checks).await.expect("redis answers");
+    assert_eq!((decided.overall.reason(), ended()), (Reason::Allowed, 4));
+    let _ = at(&store, 2_000_001).check(&policy, &alice, cost(1)).await.expect("redis answers");
+    assert_eq!(ended(), 4);
+    // A denial stores the end, too.
+    let denied = at(&store, 3_000_000).check(&policy, &alice, cost(100)).await.expect("redis answers");
+    assert_eq!((denied.reason(), ended()), (Reason::Limited, 5));
 }
 
 #[tokio::test]
@@ -280,4 +306,114 @@ async fn a_log_of_several_pages_takes_back_the_units_of_many_holds() {
     let shown = at(&store, 20_000_000).inspect(&policy, &key).await.expect("redis answers").expect("a state");
     assert_eq!(shown.limits[0].entries.iter().map(|entry| entry.units).sum::<u64>(), 76);
     assert!(shown.reservations.is_empty());
+}
+
+#[tokio::test]
+async fn holds_whose_entries_have_left_the_window_do_not_shorten_a_wait() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let (policy, alice) = (policy("left", &["2/1ms"]), key("alice"));
+    for granted in [0, 1] {
+        let _ = reserve(&at(&store, granted), &policy, &alice, 1, Duration::from_micros(1002 - granted)).await;
+    }
+    // Both entries have expired, and both holds end a microsecond later.
+    let lease = Lease::new(cost(1), Duration::from_millis(1));
+    let leased = at(&store, 1001).lease(&policy, &alice, &lease).await.expect("redis answers");
+    assert_eq!((leased.granted, leased.decision.used()), (1, 1));
+    assert_eq!(leased.decision.reset_after(), Duration::from_millis(2), "it is charged at its end");
+}
+
+#[tokio::test]
+async fn a_hold_gives_back_no_units_of_a_lease_that_ends_later() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let one_bucket = Algorithm::SlidingBuckets(Buckets::new(1).expect("in range"));
+    let (policy, alice) = (policy("bucket", &["3/8ms"]).with_algorithm(one_bucket), key("alice"));
+    let held = reserve(&at(&store, 0), &policy, &alice, 1, Duration::from_millis(1)).await;
+    let charged_at = held.decision.charged_at().expect("it is charged");
+    let refunded = at(&store, 0).refund(&policy, &alice, cost(1), charged_at).await.expect("redis answers");
+    assert!(refunded.is_returned(), "nothing is left to give back");
+    // The charge of the lease will be in the bucket of the hold, which ends before.
+    let lease = Lease::new(cost(1), Duration::from_millis(1));
+    let leased = at(&store, 1).lease(&policy, &alice, &lease).await.expect("redis answers");
+    assert_eq!((leased.granted, leased.decision.used()), (1, 1));
+    assert!(leased.decision.reset_after() > Duration::from_millis(8), "{leased:?}");
+}
+
+#[tokio::test]
+async fn a_repeated_denial_reads_no_reservation_until_something_changes() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let mut wire = server.wire();
+    let mut reads = || {
+        let stats = wire.command(["INFO", "commandstats"]).as_str_lossy().into_owned();
+        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hget:calls=")).expect("it was called");
+        line.split(',').next().and_then(|calls| calls.parse::<u64>().ok()).expect("a number")
+    };
+    for algorithm in ALGORITHMS {
+        let policy = policy("repeated", &["300/1h"]).with_algorithm(algorithm);
+        let alice = key(&format!("{algorithm:?}"));
+        // They end one after the other, before the window does. A debt has hardly drained by then.
+        for i in 0..100 {
+            let held = reserve(&at(&store, i), &policy, &alice, 3, Duration::from_millis(100 + i)).await;
+            assert!(held.id.is_some(), "{algorithm:?}");
+        }
+        let mut denial = async |micros: u64, units: u64| {
+            let before = reads();
+            let denied = at(&store, micros).check(&policy, &alice, cost(units)).await.expect("redis answers");
+            assert_eq!(denied.reason(), Reason::Limited, "{algorithm:?}");
+            (denied.retry_after().expect("it fits later") + Duration::from_micros(micros), reads() - before)
+        };
+        let (fits_at, searched) = denial(100, 150).await;
+        let (again, read) = denial(700, 150).await;
+        assert_eq!(again, fits_at, "{algorithm:?}");
+        assert!(searched > read && read == 1, "{algorithm:?}: {searched} reads, then {read}");
+        let (sooner, searched) = denial(800, 30).await;
+        assert!(sooner < fits_at && searched > 1, "{algorithm:?}: another number of units");
+        let one_more = at(&store, 900).charge(&policy, &alice, cost(3)).await.expect("redis answers");
+        assert_eq!(one_more.used(), 303, "{algorithm:?}");
+        let (later, _) = denial(1000, 30).await;
+        assert!(later > sooner, "{algorithm:?}: a charge changes the wait");
+    }
+}
+
+#[tokio::test]
+async fn requests_of_one_batch_on_keys_with_holds_see_each_other() {
+    let server = Server::start();
+    let store = store_of(&server).await;
+    let buckets = Algorithm::SlidingBuckets(Buckets::new(10).expect("in range"));
+    let mut now = 0;
+    for algorithm in ALGORITHMS.into_iter().chain([buckets]) {
+        let memory = MemoryStore::default();
+        let here = |micros: u64| Timestamp::from_micros(START + micros);
+        // Both have the same name, so they share the states of a key.
+        let (policy, other) = (policy("batch", &["40/1s"]), policy("batch", &["40/1s"]));
+        let (policy, other) = (policy.with_algorithm(algorithm), other.with_algorithm(Algorithm::SlidingCounter));
+        let keys = ["alice", "bob"].map(|name| key(&format!("{name} {algorithm:?}")));
+        for (i, ttl) in (0..).zip([300, 700, 5000, 900, 40]) {
+            let (key, hold) = (&keys[i % 2], Hold::new(Duration::from_millis(ttl)));
+            let granted = at(&store, now).reserve(&policy, key, cost(5), hold).await.expect("redis answers");
+            let expected = memory.reserve(&policy, key, cost(5), hold, here(now)).expect("well-formed");
+            assert_eq!(granted.decision, expected.decision, "{algorithm:?}");
+        }
+        for round in 0..20 {
+            let requests = (0..60).map(|i: u64| {
+                let op =
+                    [Op::Check, Op::Check, Op::Peek, Op::Check, Op::Charge][usize::try_from(i % 5).expect("small")];
+                let units = [1, 30, 20, 38, 1][usize::try_from((i + round) % 5).expect("small")];
+                let policy = if round > 15 && i % 11 == 10 { &other } else { &policy };
+                (now + i * 700, op, policy, &keys[usize::try_from(i / 2 % 2).expect("small")], cost(units))
+            });
+            let requests: Vec<_> = requests.collect();
+            let decide = requests.iter().map(async |(micros, op, policy, key, cost)| {
+                at(&store, *micros).decide(*op, policy, key, *cost).await.expect("redis answers")
+            });
+            let decided = join_all(decide).await;
+            for ((micros, op, policy, key, cost), decision) in requests.into_iter().zip(decided) {
+                let expected = memory.decide(op, policy, key, cost, here(micros));
+                assert_eq!(decision, expected, "{algorithm:?}, round {round}: {op:?} of {cost:?} at {micros}");
+            }
+            now += 60 * 700;
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Reservations: holds that callers commit, and leases of nodes.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use tidegate::{Hold, Lease, Op, Policy, PolicySource, ReservationId};
+use tidegate::{Hold, Lease, Op, Policy, PolicySource, ReservationError, ReservationId};
 
 use super::{
     ActivePolicies, ChangedReservation, KeyRequest, LeaseDecision, LimitSource, PolicyDecision, PolicyDecisions,
@@ -94,7 +94,14 @@ impl Service {
         change: ReservationChange<'_>,
     ) -> Result<ChangedReservation<'p>, Refusal> {
         let id: ReservationId = id.parse().map_err(Refusal::Reservation)?;
-        let policy = id.policy(active)?;
+        let policy = match id.policy(active) {
+            // The reservation may have requests of other policies, which the store settles. The answer names none of them.
+            Err(ReservationError::PolicyGone { .. }) => {
+                let limits = id.stand_in_policy().limits().to_vec();
+                Cow::Owned(Policy::unnamed(limits).map_err(|_| ReservationError::Id)?)
+            }
+            policy => policy?,
+        };
         let settled = match change {
             ReservationChange::Commit(actual) => self.store.commit(&id, actual, active).await?,
             ReservationChange::Release => self.store.release(&id, active).await?,

@@ -217,10 +217,7 @@ impl MemoryStore {
         policies: &dyn PolicySource,
         now: Timestamp,
     ) -> Result<Option<Settled>, ReservationError> {
-        let policy = id.policy(policies)?;
-        if id.is_never_granted() {
-            return Ok(None);
-        }
+        let Some(policy) = id.policy_if_any(policies)?.filter(|_| !id.is_never_granted()) else { return Ok(None) };
         let request = self.request_of(id, &policy, now)?;
         let BoundedShard { shard, bounds } = self.shard(request.id);
         let decision = shard.lock().commit_one_limit(&request, halves(id.nonce()), actual, bounds);
@@ -240,7 +237,9 @@ impl MemoryStore {
         policies: &dyn PolicySource,
         now: Timestamp,
     ) -> Result<Settled, ReservationError> {
-        let policy = id.policy(policies)?;
+        let Some(policy) = id.policy_if_any(policies)? else {
+            return self.change_other_parts(id, change, policies, now);
+        };
         if id.is_never_granted() {
             return change.of_unknown(&policy).map(|_| unknown_reservation(&policy));
         }
@@ -254,6 +253,27 @@ impl MemoryStore {
         };
         let (decision, known) = self.change_one(&request, id, only)?;
         Ok(Settled { decision, known })
+    }
+
+    /// Changes the other requests of a hold, the policy of whose id does not exist any more.
+    fn change_other_parts(
+        &self,
+        id: &ReservationId,
+        change: HoldChange<'_>,
+        policies: &dyn PolicySource,
+        now: Timestamp,
+    ) -> Result<Settled, ReservationError> {
+        if id.is_never_granted() {
+            return Err(id.policy_gone());
+        }
+        let stand_in = id.stand_in_policy();
+        let request = self.request_of(id, &stand_in, now)?;
+        let BoundedShard { shard, bounds } = self.shard(request.id);
+        let parts = shard.lock().parts_of(&request, halves(id.nonce()), bounds);
+        match parts {
+            Some(Parts::Several(parts)) => self.change_parts(&parts, id, change, policies, now),
+            _ => Err(id.policy_gone()),
+        }
     }
 
     /// Changes all requests of a hold of several requests in one atomic step. Those whose policy does not exist any more end
@@ -288,6 +308,9 @@ impl MemoryStore {
                 (Some(_), _) => {}
                 (None, change) => changes.push((request, change)),
             }
+        }
+        if changes.is_empty() {
+            return Err(id.policy_gone());
         }
         let mut numbers: Vec<_> = changes.iter().map(|(request, _)| self.shard_number(request.id)).collect();
         numbers.sort_unstable();

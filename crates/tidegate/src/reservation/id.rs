@@ -157,13 +157,28 @@ impl ReservationId {
         match &self.policy {
             PolicyReference::Named(name) => match policies.find(name) {
                 Some(policy) => Ok(Cow::Borrowed(policy)),
-                None => Err(ReservationError::PolicyGone { name: name.to_string() }),
+                None => Err(self.policy_gone()),
             },
             PolicyReference::Unnamed { limits, algorithm } => {
                 let policy = Policy::unnamed(limits.iter().copied()).map_err(|_| ReservationError::Id)?;
                 Ok(Cow::Owned(policy.with_algorithm(*algorithm)))
             }
         }
+    }
+
+    /// The error of an operation on a reservation whose policy does not exist any more.
+    pub(crate) fn policy_gone(&self) -> ReservationError {
+        ReservationError::PolicyGone { name: self.policy_name().unwrap_or_default().to_owned() }
+    }
+
+    /// A policy that has the states of the reservation's policy, which does not exist any more: for authors of stores, to find the
+    /// other requests of the reservation. Its limits mean nothing.
+    pub fn stand_in_policy(&self) -> Policy {
+        let limit = Limit::new(1, Duration::from_secs(1));
+        let named = |limit| Policy::new(self.policy_name().unwrap_or_default(), [limit]).ok();
+        let policy = limit.ok().and_then(named);
+        // The name is that of a policy, and the limit is in range.
+        policy.unwrap_or_else(|| unreachable!("the name of a policy and a limit in range are a policy"))
     }
 
     /// The policy of the reservation; `None` if it does not exist any more.

@@ -426,6 +426,29 @@ fn an_id_of_a_policy_that_is_gone_ends_by_itself() {
 }
 
 #[test]
+fn a_policy_that_is_gone_does_not_keep_the_other_requests_open() {
+    let all = ["first", "second", "third"].map(|name| policy(name, &["10/1h"]));
+    let alice = key("alice");
+    // The id names the policy of the first request.
+    for gone in 0..3 {
+        let (limiter, _) = limiter();
+        let spends: Vec<_> = all.iter().map(|policy| Spend { policy, key: &alice, cost: cost(5) }).collect();
+        let id = limiter.reserve_all(&spends, Hold::new(MINUTE)).expect("well-formed").id.expect("it fits");
+        let mut policies = all.to_vec();
+        policies.remove(gone);
+        assert!(limiter.renew(&id, 2 * MINUTE, &policies).expect("well-formed").known);
+        let wrong = limiter.commit(&id, &[1, 2], &policies);
+        assert_eq!(wrong, Err(ReservationError::Amounts { given: 2, parts: 3 }));
+        assert!(limiter.commit(&id, &[1, 2, 3], &policies).expect("well-formed").known);
+        let mut expected = [1, 2, 3];
+        expected[gone] = 5;
+        assert_eq!(all.each_ref().map(|policy| used(&limiter, policy)), expected, "request {gone} ends by itself");
+        let none = limiter.commit(&id, &[0], &Vec::new());
+        assert!(matches!(none, Err(ReservationError::PolicyGone { .. })), "{none:?}");
+    }
+}
+
+#[test]
 fn an_id_works_after_its_policy_has_changed_its_limits() {
     for changed in [["50/1h"].as_slice(), &["100/1d"], &["5/1h", "70/1d"], &["30/inflight"], &["100/1h", "1/inflight"]]
     {

@@ -11,9 +11,10 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use tidegate::{Hold, HoldGuard, OnStoreFailure, Reason, Share, Spend, Store as _};
 use tidegate_redis::RedisStore;
-use tidegate_testbed::{Reply, Server, Wire};
+use tidegate_testbed::{Proxy, Reply, Server, Wire};
 
 use super::{START, at, commit, cost, key, policy, reserve, store_of, used};
 
@@ -79,6 +80,22 @@ async fn a_hold_whose_reply_is_lost_ends_by_itself() {
     assert_eq!((after.decision.reason(), after.decision.used()), (Reason::Allowed, 4));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_reply_is_lost_is_an_error_and_is_settled_once() {
+    let server = Server::start();
+    let loser = ReplyLoser::start(&server);
+    let store = RedisStore::builder(&loser.url).timeout(MINUTE).without_health_checks().connect().expect("a store");
+    store.ready().await;
+    let (policy, alice) = (policy("jobs", &["10/1h"]), key("alice"));
+    let id = reserve(&at(&store, 0), &policy, &alice, 4, Duration::from_secs(10)).await.id.expect("it fits");
+    loser.armed.store(true, SeqCst);
+    let lost = at(&store, 1).commit(&id, &[6], &policy).await;
+    assert_eq!(lost.expect_err("the reply is lost").cause(), "lost");
+    // It ran, so a caller that repeats it must not charge again because the hold is not open any more.
+    let repeated = commit(&at(&store_of(&server).await, 2), &id, 6, &policy).await;
+    assert_eq!((repeated.known, repeated.decision.used()), (false, 6));
+}
+
 #[tokio::test]
 async fn a_reserve_that_runs_late_is_not_granted() {
     let server = Server::start();
@@ -104,6 +121,36 @@ async fn a_reserve_that_runs_late_is_not_granted() {
     assert!(commit(&direct, &known, 0, &closed).await.known);
     let shown = direct.inspect(&closed, &alice).await.expect("redis answers").expect("a state");
     assert_eq!((shown.limits[0].used, shown.reservations.len()), (0, 0), "the late request did nothing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_reserve_takes_at_most_one_timeout() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let builder = RedisStore::builder(&proxy.url()).timeout(Duration::from_secs(1)).without_health_checks();
+    let store = builder.connect().expect("a store");
+    store.ready().await;
+    // The secret is read within the timeout, and the hold would be granted after it.
+    proxy.set_delay(Duration::from_millis(600));
+    let closed = policy("api", &["10/1h"]).with_on_store_failure(OnStoreFailure::Closed);
+    let late = reserve(&store, &closed, &key("alice"), 1, MINUTE).await;
+    assert_eq!((late.decision.reason(), late.id), (Reason::StoreUnavailable, None));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_wait_for_the_secret_share_a_failure_to_read_it() {
+    let server = Server::start();
+    let builder = RedisStore::builder(&server.url()).timeout(Duration::from_secs(1)).without_health_checks();
+    let store = builder.breaker_after(1000).connect().expect("a store");
+    store.ready().await;
+    let calls = || store.stats().calls;
+    let (before, closed) = (calls(), policy("api", &["10/1h"]).with_on_store_failure(OnStoreFailure::Closed));
+    server.pause();
+    let alice = key("alice");
+    let reserved = join_all((0..50).map(|_| reserve(&store, &closed, &alice, 1, MINUTE))).await;
+    assert!(reserved.iter().all(|reserved| reserved.decision.reason() == Reason::StoreUnavailable));
+    assert_eq!(calls() - before, 1, "one of them asked");
+    server.resume();
 }
 
 #[tokio::test]

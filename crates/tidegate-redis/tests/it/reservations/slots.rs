@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tidegate::{
-    Hold, Key, Mode, Override, Policy, Reason, ReservationError, ReservationId, Spend, Store as _, StoreError,
+    Hold, Key, Mode, OnStoreFailure, Override, Policy, Reason, ReservationError, ReservationId, Share, Spend,
+    Store as _, StoreError,
 };
-use tidegate_redis::RedisStore;
+use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::{Cluster, Server};
 
 use super::{TIMEOUT, cost, key, policy, store_of, used};
@@ -123,19 +124,29 @@ async fn the_id_finds_all_requests_if_the_first_one_is_not_recorded() {
 async fn a_policy_that_is_gone_does_not_keep_the_other_requests_open() {
     let server = Server::start();
     let store = store_of(&server).await;
-    let (stays, gone, alice) = (policy("stays", &["10/1h"]), policy("gone", &["10/1h"]), key("alice"));
-    let (last, bob) = (policy("last", &["10/1h"]), key("bob"));
-    let spends = [(&stays, &alice), (&gone, &alice), (&last, &bob)];
-    let spends = spends.map(|(policy, key)| Spend { policy, key, cost: cost(5) });
-    let held = store.reserve_all(&spends, Hold::new(MINUTE)).await.expect("well-formed");
-    let policies = vec![stays.clone(), last.clone()];
-    let settled = store.commit(&held.id.expect("it fits"), &[1, 2, 3], &policies).await.expect("redis answers");
-    assert!(settled.known);
-    let mut in_use = Vec::new();
-    for Spend { policy, key, .. } in spends {
-        in_use.push(used(&store, policy, key).await);
+    let all = ["first", "second", "third"].map(|name| policy(name, &["10/1h"]));
+    // The id names the policy of the first request.
+    for gone in 0..3 {
+        let user = key(&format!("user {gone}"));
+        let spends: Vec<_> = all.iter().map(|policy| Spend { policy, key: &user, cost: cost(5) }).collect();
+        let held = store.reserve_all(&spends, Hold::new(MINUTE)).await.expect("well-formed");
+        let id = held.id.expect("it fits");
+        let mut policies = all.to_vec();
+        policies.remove(gone);
+        assert!(store.renew(&id, 2 * MINUTE, &policies).await.expect("redis answers").known);
+        let wrong = store.commit(&id, &[1, 2], &policies).await.expect_err("malformed");
+        assert_eq!(wrong, StoreError::Reservation(ReservationError::Amounts { given: 2, parts: 3 }));
+        assert!(store.commit(&id, &[1, 2, 3], &policies).await.expect("redis answers").known);
+        let mut in_use = Vec::new();
+        for Spend { policy, key, .. } in spends {
+            in_use.push(used(&store, policy, key).await);
+        }
+        let mut expected = vec![1, 2, 3];
+        expected[gone] = 5;
+        assert_eq!(in_use, expected, "request {gone} ends by itself");
+        let none = store.commit(&id, &[0], &Vec::new()).await.expect_err("all are gone");
+        assert!(matches!(none, StoreError::Reservation(ReservationError::PolicyGone { .. })), "{none:?}");
     }
-    assert_eq!(in_use, [1, 5, 3]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -154,4 +165,61 @@ async fn several_requests_in_several_slots_are_reserved_and_settled_as_one() {
     let nodes: std::collections::BTreeSet<_> = slots.map(|slot| cluster.master_of_slot(slot)).collect();
     assert!(nodes.len() > 1, "the users are at several nodes");
     reserve_and_settle_as_one(&store).await;
+}
+
+/// Reserves 6 of 10 units of each user, then settles them, while Redis answers for some users or for none.
+async fn settle_a_reservation_with_local_holds(store: &RedisStore, policy: &Policy, users: &[Key<'static>]) {
+    let spends: Vec<Spend<'_>> = users.iter().map(|key| Spend { policy, key, cost: cost(6) }).collect();
+    let reserve = async || store.reserve_all(&spends, Hold::new(MINUTE)).await.expect("well-formed");
+    let held = reserve().await;
+    assert!(held.decisions.overall.is_allowed() && held.decisions.overall.is_degraded(), "{:?}", held.decisions);
+    let denied = reserve().await;
+    assert_eq!((denied.decisions.overall.is_allowed(), denied.id), (false, None));
+    let id = held.id.expect("it fits").to_string().parse().expect("an id");
+    let amounts: Vec<u64> = (0..4).cycle().take(users.len()).collect();
+    assert!(store.commit(&id, &amounts, policy).await.expect("it answers for its parts").known);
+    assert!(!store.commit(&id, &amounts, policy).await.is_ok_and(|settled| settled.known), "it was settled once");
+    let again = reserve().await;
+    let in_use: Vec<u64> = again.decisions.parts.iter().map(tidegate::Decision::used).collect();
+    let expected: Vec<u64> = amounts.iter().map(|amount| amount + 6).collect();
+    assert_eq!(in_use, expected, "each request got its own amount");
+    let id = again.id.expect("it fits");
+    assert!(store.renew(&id, 2 * MINUTE, policy).await.expect("it answers for its parts").known);
+    assert!(store.commit(&id, &[0], policy).await.expect("it answers for its parts").known);
+    assert!(reserve().await.decisions.overall.is_allowed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reservation_that_falls_back_is_settled_in_this_process() {
+    let policy = policy("api", &["10/1h"]).with_on_store_failure(OnStoreFailure::Local(Share::ALL));
+    let server = Server::start();
+    let store = RedisStore::connect(&server.url()).expect("a store");
+    store.ready().await;
+    server.stop();
+    while store.breakers().iter().any(|(_, state)| *state == BreakerState::Closed) {
+        let _ = store.peek(&policy, &key("somebody"), cost(1)).await;
+    }
+    settle_a_reservation_with_local_holds(&store, &policy, &users()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reservation_that_falls_back_for_some_slots_is_settled_in_redis_and_in_this_process() {
+    let policy = policy("api", &["10/1h"]).with_on_store_failure(OnStoreFailure::Local(Share::ALL));
+    let cluster = Cluster::start(3, 0);
+    let store = RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(2)).connect().expect("a store");
+    store.ready().await;
+    let node_of = |user: &Key<'static>| cluster.master_of_slot(cluster.key_slot(store.key_name(&policy, user)));
+    let secret = cluster.master_of_slot(cluster.key_slot("tg:{~reservations}/secret"));
+    let (mut near, mut far) = (Vec::new(), Vec::new());
+    for user in users() {
+        if node_of(&user) == secret { near.push(user) } else { far.push(user) }
+    }
+    assert!(!near.is_empty() && !far.is_empty());
+    // The secret is read before.
+    let _ = store.reserve(&policy, &near[0], cost(1), Hold::new(Duration::from_millis(1))).await.expect("well-formed");
+    let lost = node_of(&far[0]);
+    far.retain(|user| node_of(user) == lost);
+    cluster.nodes()[lost].stop();
+    let users = vec![far[0].clone(), near[0].clone(), far[far.len() - 1].clone(), near[near.len() - 1].clone()];
+    settle_a_reservation_with_local_holds(&store, &policy, &users).await;
 }

@@ -252,6 +252,10 @@ fn an_id_of_a_policy_that_has_changed_still_works_and_one_of_a_removed_policy_is
     let committed = post(service.http, "/v1/commit", &json!({ "reservation": first, "actual": 10 })).json();
     assert_eq!((&committed["known"], &committed["limit"]), (&json!(true), &json!("80/2h")), "{committed}");
     assert_eq!(committed["used"], 60);
+    let both = json!({ "ttl_ms": 600_000, "checks": [
+        { "policy": "tokens", "key": "k", "cost": 5 }, { "policy": "kept", "key": "k", "cost": 5 },
+    ] });
+    let several = id(&post(service.http, "/v1/reserve", &both));
     write(&policy("kept", "5/1h"));
     service.reload();
     let gone = "the policy `tokens` of this reservation does not exist any more: the reservation ends at its ttl";
@@ -264,6 +268,10 @@ fn an_id_of_a_policy_that_has_changed_still_works_and_one_of_a_removed_policy_is
         refused(&service, path, &body, 404, "reservation", gone);
     }
     assert_eq!(client.call(&format!("TG.COMMIT {second} 10")).error(), format!("ERR {gone}"));
+    // The request of a policy that still exists is settled, although the id names the removed one.
+    let settled = post(service.http, "/v1/commit", &json!({ "reservation": several, "actual": [1, 2] })).json();
+    assert_eq!((&settled["known"], &settled["limit"]), (&json!(true), &json!("5/1h")), "{settled}");
+    assert_eq!((settled["policy"].as_str(), used(&service, "kept", "k")), (None, 2), "{settled}");
 }
 
 #[test]
