@@ -261,7 +261,7 @@ while group_at <= length do
     elseif n == 1 and kind == LOG then
       local s, sums, first_end, newest_hold, held_at_newest = values[key_index], nil, nil, nil, nil
       local known = is_repeated and headers and headers[key]
-      if type(known) == 'table' and known[3] > now then
+      if known and type(known) == 'table' and known[3] > now then
         s, sums, first_end, newest_hold, held_at_newest = spread(known)
       elseif is_repeated or s == nil then
         -- MGET returns false for a hash, where GET would create an error.
