@@ -156,6 +156,10 @@ impl<S: Store> Store for GuardedStore<S> {
         self.store.is_immediate()
     }
 
+    fn has_leases(&self) -> bool {
+        self.store.has_leases()
+    }
+
     fn is_shared(&self) -> bool {
         self.store.is_shared()
     }

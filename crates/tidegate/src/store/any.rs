@@ -69,6 +69,8 @@ trait DynStore: Send + Sync {
     fn lease<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, lease: &'a Lease) -> Answer<'a, Leased>;
     fn settle<'a>(&'a self, id: &'a ReservationId, spent: u64, policies: &'a dyn PolicySource) -> Answer<'a, Settled>;
     fn at_time(&self, time: Timestamp) -> Option<AnyStore>;
+    fn decide_locally(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision>;
+    fn has_leases(&self) -> bool;
     fn is_shared(&self) -> bool;
     fn clock(&self) -> &Clock;
     fn report(&self) -> StoreReport;
@@ -172,6 +174,15 @@ impl<S: Store> DynStore for S {
         Store::at_time(self, time)
     }
 
+    #[inline]
+    fn decide_locally(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+        Store::decide_locally(self, op, policy, key, cost)
+    }
+
+    fn has_leases(&self) -> bool {
+        Store::has_leases(self)
+    }
+
     fn is_shared(&self) -> bool {
         Store::is_shared(self)
     }
@@ -190,6 +201,10 @@ impl Store for AnyStore {
     async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
         if self.is_immediate {
             return self.store.decide_now(op, policy, key, cost);
+        }
+        // Without a future, which would be allocated.
+        if let Some(decision) = self.store.decide_locally(op, policy, key, cost) {
+            return Ok(decision);
         }
         self.store.decide(op, policy, key, cost).await
     }

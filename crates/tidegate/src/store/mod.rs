@@ -229,6 +229,18 @@ pub trait Store: Send + Sync {
         answer_now(self.decide(op, policy, key, cost))
     }
 
+    /// The decision, if this process can decide without waiting for anything. Otherwise call [`decide`](Self::decide), which
+    /// gives the same answer. The default is for stores that never can, and for [immediate](Self::is_immediate) ones.
+    #[inline]
+    fn decide_locally(&self, _op: Op, _policy: &Policy, _key: &Key<'_>, _cost: Cost) -> Option<Decision> {
+        None
+    }
+
+    /// Whether the store has [`lease`](Self::lease) and [`settle`](Self::settle). The default is no, like the default of both.
+    fn has_leases(&self) -> bool {
+        false
+    }
+
     /// Whether other processes may spend from the same state.
     fn is_shared(&self) -> bool {
         true
@@ -393,6 +405,15 @@ macro_rules! forward_other_operations {
 
         fn at_time(&$self, time: Timestamp) -> Option<AnyStore> {
             $store.at_time(time)
+        }
+
+        #[inline]
+        fn decide_locally(&$self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+            $store.decide_locally(op, policy, key, cost)
+        }
+
+        fn has_leases(&$self) -> bool {
+            $store.has_leases()
         }
 
         fn is_shared(&$self) -> bool {

@@ -1,0 +1,5 @@
+//! Leases in simulated networks, and over real stores.
+
+mod faults;
+mod node;
+mod over_memory;
