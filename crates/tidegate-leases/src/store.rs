@@ -29,7 +29,7 @@ const SETTLES_AT_ONCE: usize = 256;
 /// Only policies with a [lease term](Policy::with_lease) are leased. Several requests as one decision, overrides and
 /// reservations are always decided by the shared store. It is cheap to clone.
 ///
-/// Call [`close`](Self::close) when the process ends. Otherwise the units that are left count as spent until the leases have
+/// Call [`close`](Store::close) when the process ends. Otherwise the units that are left count as spent until the leases have
 /// expired.
 #[derive(Debug)]
 pub struct LeasedStore<S> {
@@ -97,18 +97,6 @@ impl<S: Store + 'static> LeasedStore<S> {
     /// What the node has decided by itself so far, and its leases.
     pub fn stats(&self) -> Stats {
         self.inner.node.stats(self.inner.clock.micros())
-    }
-
-    /// Settles all leases, so that their unspent units can be used elsewhere. From then on, the shared store decides everything.
-    pub async fn close(&self) {
-        let mut settles = JoinSet::new();
-        for request in self.inner.node.close() {
-            while settles.len() >= SETTLES_AT_ONCE {
-                settles.join_next().await;
-            }
-            settles.spawn(settle(Arc::clone(&self.inner), request));
-        }
-        settles.join_all().await;
     }
 
     /// Whether the node decides requests under this policy.
@@ -333,6 +321,19 @@ impl<S: Store + 'static> Store for LeasedStore<S> {
 
     fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
         self.shared().at_time(time)
+    }
+
+    /// Settles all leases, so that their unspent units can be used elsewhere. From then on, the shared store decides everything.
+    async fn close(&self) {
+        let mut settles = JoinSet::new();
+        for request in self.inner.node.close() {
+            while settles.len() >= SETTLES_AT_ONCE {
+                settles.join_next().await;
+            }
+            settles.spawn(settle(Arc::clone(&self.inner), request));
+        }
+        while settles.join_next().await.is_some() {}
+        self.shared().close().await;
     }
 
     fn has_leases(&self) -> bool {

@@ -3,3 +3,4 @@
 mod faults;
 mod node;
 mod over_memory;
+mod processes;

@@ -68,6 +68,7 @@ trait DynStore: Send + Sync {
     -> Answer<'a, Settled>;
     fn lease<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, lease: &'a Lease) -> Answer<'a, Leased>;
     fn settle<'a>(&'a self, id: &'a ReservationId, spent: u64, policies: &'a dyn PolicySource) -> Answer<'a, Settled>;
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
     fn at_time(&self, time: Timestamp) -> Option<AnyStore>;
     fn decide_locally(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision>;
     fn has_leases(&self) -> bool;
@@ -168,6 +169,10 @@ impl<S: Store> DynStore for S {
 
     fn settle<'a>(&'a self, id: &'a ReservationId, spent: u64, policies: &'a dyn PolicySource) -> Answer<'a, Settled> {
         Box::pin(Store::settle(self, id, spent, policies))
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(Store::close(self))
     }
 
     fn at_time(&self, time: Timestamp) -> Option<AnyStore> {

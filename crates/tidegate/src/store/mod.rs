@@ -251,6 +251,12 @@ pub trait Store: Send + Sync {
         Clock::process()
     }
 
+    /// Gives back what this process holds of the shared state, such as leases. Call it before the process ends. The store
+    /// still decides after it.
+    fn close(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// The report of the store about itself, for metrics, readiness checks and the dashboard.
     fn report(&self) -> StoreReport {
         StoreReport::default()
@@ -401,6 +407,10 @@ macro_rules! forward_other_operations {
             policies: &dyn PolicySource,
         ) -> Result<Settled, StoreError> {
             $store.settle(id, spent, policies).await
+        }
+
+        async fn close(&$self) {
+            $store.close().await;
         }
 
         fn at_time(&$self, time: Timestamp) -> Option<AnyStore> {
