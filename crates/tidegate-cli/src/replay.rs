@@ -16,7 +16,8 @@ pub(crate) use log::read_options;
 pub(crate) use progress::ReadProgress;
 use serde::Serialize;
 use tidegate_replay::{
-    logs::InputSummary,
+    findings::Findings,
+    logs::{InputSummary, ReadOptions},
     page,
     replay::{self, DecisionLog, OpenStore, ReplayError, ReplayOptions},
     text,
@@ -74,13 +75,7 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
     let mut read_options = read_options(&arguments.log)?;
     read_options.client_key = read_options.client_key.or(key_of_policy);
     read_options.group.clone_from(&arguments.by_group);
-    if limits_requests_at_once {
-        read_options.duration.get_or_insert_default();
-    }
-    read_options.duration = match (read_options.duration, arguments.log.time_of) {
-        (Some(duration), Some(time)) => Some(duration.with_time_of_start(time == TimeOf::Start)),
-        (duration, _) => duration,
-    };
+    read_durations(&mut read_options, arguments.log.time_of, limits_requests_at_once);
     let (reader, progress) = ReadProgress::open(read_options)?;
     // The files are created before the work, so that an error is reported early.
     let decisions = create(arguments.decisions.as_deref(), &arguments.log.files)?;
@@ -88,6 +83,25 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
     let decisions = decisions.map(DecisionLog::new).transpose().context("the decisions can't be written")?;
     let done = replay::run(options, reader, decisions, || progress.update());
     progress.finish();
+    report_findings(done, report, format)
+}
+
+/// Decides which durations are read. They are needed if a policy limits requests at once.
+pub(crate) fn read_durations(options: &mut ReadOptions, time_of: Option<TimeOf>, are_needed: bool) {
+    if are_needed {
+        options.duration.get_or_insert_default();
+    }
+    if let Some(time) = time_of {
+        options.duration = options.duration.take().map(|duration| duration.with_time_of_start(time == TimeOf::Start));
+    }
+}
+
+/// Writes the page and prints the findings of a replay.
+pub(crate) fn report_findings(
+    done: Result<Findings, ReplayError>,
+    report: Option<BufWriter<File>>,
+    format: Format,
+) -> anyhow::Result<Outcome> {
     let findings = match done {
         Err(error @ (ReplayError::Connect(_) | ReplayError::Store(_))) => {
             print_error(&error);

@@ -3,13 +3,15 @@
 use std::{
     io::{self, BufWriter, Write as _},
     ops::ControlFlow,
+    time::Duration,
 };
 
 use anyhow::Context as _;
-use tidegate::{Algorithm, Cost, Key, Limit, Timestamp};
+use tidegate::{Algorithm, Cost, Key, Limit, Policy, Timestamp};
 use tidegate_replay::{
     logs::LogSource,
     page,
+    replay::{self, Candidate, DecisionLog, ReplayOptions},
     simulate::{
         accuracy, boundary,
         evaluation::{self, Evaluation, TraceResult},
@@ -26,9 +28,15 @@ use crate::{
     },
     outcome::Outcome,
     output,
-    replay::{ReadProgress, create, is_without_requests, print, read_options, write_report},
+    replay::{
+        ReadProgress, create, is_without_requests, print, read_durations, read_options, report_findings, write_report,
+    },
 };
 
+/// Default mean duration of a simulated request.
+const MEAN_REQUEST: Duration = Duration::from_millis(200);
+/// Number of clients with the most denials to show.
+const SHOWN_CLIENTS: usize = 10;
 /// Number of requests between two updates of the progress.
 const UPDATE_EVERY: u32 = 1 << 12;
 
@@ -42,6 +50,7 @@ pub(crate) fn run(command: &SimulateCommand, format: Format) -> anyhow::Result<O
 }
 
 fn show_boundary(arguments: &LimitArguments, format: Format) -> anyhow::Result<Outcome> {
+    ensure_windowed(arguments.limit)?;
     let found = boundary::run(arguments.limit, &arguments.algorithms_or(one_of_each));
     write_report(create(arguments.report.as_deref(), &[])?, || page::boundary(&found))?;
     print(&found, text::boundary, format)?;
@@ -50,6 +59,7 @@ fn show_boundary(arguments: &LimitArguments, format: Format) -> anyhow::Result<O
 
 fn show_accuracy(arguments: &AccuracyArguments, format: Format) -> anyhow::Result<Outcome> {
     let TrialArguments { tried, simulated, log } = &arguments.trial;
+    ensure_windowed(tried.limit)?;
     let default = accuracy::Options::new(tried.limit);
     let is_default = arguments.shape.is_empty() && log.files.is_empty();
     let options = accuracy::Options {
@@ -72,6 +82,13 @@ fn show_accuracy(arguments: &AccuracyArguments, format: Format) -> anyhow::Resul
 
 fn show_comparison(arguments: &CompareArguments, format: Format) -> anyhow::Result<Outcome> {
     let TrialArguments { tried, simulated, log } = &arguments.trial;
+    if tried.limit.is_in_flight() {
+        return show_requests_at_once(arguments, format);
+    }
+    anyhow::ensure!(
+        arguments.request_duration.is_none(),
+        "--request-duration needs a limit on requests at once: use --limit 4/inflight"
+    );
     let (limit, algorithms) = (tried.limit, tried.algorithms_or(one_of_each));
     let page = create(tried.report.as_deref(), &log.files)?;
     let (log_result, outcome) = evaluate_log(log, limit, &algorithms)?;
@@ -86,6 +103,42 @@ fn show_comparison(arguments: &CompareArguments, format: Format) -> anyhow::Resu
     write_report(page, || page::comparison(&found))?;
     print(&found, text::comparison, format)?;
     Ok(outcome)
+}
+
+/// Replays the trace under a limit on requests at once. Such a limit is the same under every algorithm.
+fn show_requests_at_once(arguments: &CompareArguments, format: Format) -> anyhow::Result<Outcome> {
+    let TrialArguments { tried, simulated, log } = &arguments.trial;
+    anyhow::ensure!(
+        tried.algorithm.is_empty(),
+        "a limit on requests at once is the same under every algorithm: leave out --algorithm"
+    );
+    let candidate = Candidate { name: tried.limit.to_string(), policy: Policy::unnamed([tried.limit])? };
+    let options = ReplayOptions { candidates: vec![candidate], top: SHOWN_CLIENTS, ..ReplayOptions::default() };
+    let page = create(tried.report.as_deref(), &log.files)?;
+    let done = if log.files.is_empty() {
+        let SimulatedArguments { clients, requests, load } = *simulated;
+        let mean = arguments.request_duration.unwrap_or(MEAN_REQUEST);
+        let amount = (clients, requests, load);
+        let traffic = Traffic::for_requests_at_once(tried.limit.max(), mean, arguments.shape, amount, log.seed)?;
+        replay::run_traffic(options, &traffic)
+    } else {
+        let mut read_options = read_options(log)?;
+        read_durations(&mut read_options, log.time_of, true);
+        let (reader, progress) = ReadProgress::open(read_options)?;
+        let done = replay::run(options, reader, None::<DecisionLog<io::Sink>>, || progress.update());
+        progress.finish();
+        done
+    };
+    report_findings(done, page, format)
+}
+
+fn ensure_windowed(limit: Limit) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !limit.is_in_flight(),
+        "{limit} is the same under every algorithm: use a limit with a window, such as 60/1m, or `tidegate simulate compare \
+         --limit {limit}`"
+    );
+    Ok(())
 }
 
 impl LimitArguments {
@@ -144,6 +197,7 @@ fn print_traffic(arguments: &TrafficArguments) -> anyhow::Result<Outcome> {
         per_minute: arguments.per_minute,
         cost: arguments.cost,
         limit: arguments.limit,
+        mean_request_us: u64::try_from(arguments.request_duration.unwrap_or_default().as_micros())?,
         start_us: arguments.start_us,
         seed: arguments.seed,
     };

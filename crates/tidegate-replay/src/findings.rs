@@ -42,6 +42,37 @@ pub struct AtOnceFindings {
     pub client: Option<String>,
     /// Number of clients with more than one unit in requests at once.
     pub clients_with_several: u64,
+    /// What limits on the requests of a client at once would deny, from 1 to the first limit that denies nothing.
+    pub limits: Vec<AtOnceLimit>,
+    /// Limits to consider. The first one denies nothing.
+    pub suggestions: Vec<AtOnceSuggestion>,
+}
+
+/// What a limit on the requests of a client at once would deny.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AtOnceLimit {
+    /// Maximum of the limit.
+    pub max: u64,
+    /// Requests that the limit would deny. Unknown if requests have different costs.
+    pub denied: Option<u64>,
+    /// `denied` as a share of all requests, 0 to 1.
+    pub share_of_requests_denied: Option<f64>,
+    /// Clients that the limit would deny at least once.
+    pub touched: u64,
+    /// `touched` as a share of all clients, 0 to 1.
+    pub share: f64,
+}
+
+/// A limit on requests at once to consider.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AtOnceSuggestion {
+    /// The share of requests that the limit denies at most: `none`, `0.1 %` or `1 %`. It is the smallest such limit.
+    pub at: String,
+    /// The limit as text: `4/inflight`.
+    pub limit: String,
+    /// What the limit would deny.
+    #[serde(flatten)]
+    pub effect: AtOnceLimit,
 }
 
 /// Results of one policy.

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use crate::{
-    findings::{AtOnceFindings, Curve, Findings, GroupFindings, GroupedFindings, ObeyFindings, Suggestion},
+    findings::{
+        AtOnceFindings, AtOnceLimit, AtOnceSuggestion, Curve, Findings, GroupFindings, GroupedFindings, ObeyFindings,
+        Suggestion,
+    },
     formatting::{count, duration, list, plural, share, timestamp, units},
     logs::InputSummary,
     replay::{MAX_QUEUE, MAX_WAITING},
@@ -112,6 +115,36 @@ pub(crate) fn at_once(found: &AtOnceFindings) -> String {
         let _ = write!(text, "; at most {} at once of one client, {client}", units(found.client_peak));
     }
     text
+}
+
+/// Explains the numbers of limits on requests at once.
+pub(crate) const AT_ONCE_LIMITS: &str = "A limit on requests at once affects a client if the client ever has more requests at once. A request that it denies does not run.";
+/// Explains why the denials are not known.
+pub(crate) const AT_ONCE_COSTS: &str =
+    "Requests have different costs, so their denials are known only for the limits above: add a limit as a candidate.";
+
+/// Returns the different suggestions for requests at once, the highest limit first. Each has the names of all that suggest it.
+pub(crate) fn at_once_suggestions(found: &AtOnceFindings) -> Vec<(Vec<&str>, &AtOnceSuggestion)> {
+    let mut suggestions: Vec<(Vec<&str>, &AtOnceSuggestion)> = Vec::new();
+    for suggestion in &found.suggestions {
+        match suggestions.iter_mut().find(|(_, other)| other.limit == suggestion.limit) {
+            Some((at, _)) => at.push(&suggestion.at),
+            None => suggestions.push((vec![&suggestion.at], suggestion)),
+        }
+    }
+    suggestions
+}
+
+/// Describes what a limit on requests at once denies: `denies 1.2 % of all requests (12) and affects 2 of 10 clients (20 %)`.
+pub(crate) fn at_once_effect(limit: &AtOnceLimit, clients: u64) -> String {
+    if limit.touched == 0 {
+        return "denies no request".to_owned();
+    }
+    let affects = format!("affects {} of {} ({})", count(limit.touched), plural(clients, "client"), share(limit.share));
+    match limit.denied.zip(limit.share_of_requests_denied) {
+        Some((denied, part)) => format!("denies {} of all requests ({}) and {affects}", share(part), count(denied)),
+        None => affects,
+    }
 }
 
 /// Describes properties of the input that affect the results, each in a clause.

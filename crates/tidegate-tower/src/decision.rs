@@ -3,7 +3,7 @@
 
 use tidegate::{Cost, Decision, Key, Policy, Timestamp};
 
-use crate::{head::RequestHead, hold::OpenHold};
+use crate::{head::RequestHead, hold::keep::SharedHold};
 
 /// A policy of a layer, by the index of its rule and the index of its tier within the rule.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +41,7 @@ pub(crate) enum Settling {
     /// Charges that it may correct. There are none if the layer never corrects charges.
     Charges(Vec<PendingCharge>),
     /// The hold of the request.
-    Hold(Box<OpenHold>),
+    Hold(SharedHold),
 }
 
 impl Settling {

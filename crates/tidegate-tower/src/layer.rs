@@ -5,16 +5,16 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::Response;
 use ipnet::IpNet;
-use tidegate::{FailSafe, Hold, Limiter, Store};
+use tidegate::{FailSafe, Hold, Limiter, Store, format_duration};
 use tower_layer::Layer;
 
 use crate::{
     decision::DecisionEvent,
     head::{RequestHead, ResponseHead},
     headers::HeaderFormat,
-    hold::renewals::Renewals,
+    hold::{change::HoldEvent, renewals::Renewals},
     key::ClientAddress,
-    limits::RequestLimits,
+    limits::{MIN_TTL, RequestLimits},
     response::Denial,
     rule::Rule,
     service::{RateLimit, Shared, log_error},
@@ -118,8 +118,10 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// A request has a hold if its policy has a limit such as `4/inflight`, or if its rule [reserves](Rule::reserve). The
     /// hold ends when the body of the response has been sent or dropped. Until then the layer renews it after a quarter
     /// to a half of the ttl. So the ttl only bounds how long a hold remains when the process dies. A policy with a
-    /// shorter [`max_hold`](tidegate::ReservationBounds::max_hold) shortens it. Renewals need a tokio runtime with
-    /// timers, and a process that is suspended for longer than half of the ttl loses its holds.
+    /// shorter [`max_hold`](tidegate::ReservationBounds::max_hold) shortens the default. Renewals need a tokio runtime with
+    /// timers. A process that is suspended for longer than half of the ttl loses its holds, and
+    /// [reserves again](Self::on_hold_change). A WebSocket, and work that goes on after the response, [keep](crate::RequestHold)
+    /// the hold.
     ///
     /// ```
     /// use std::time::Duration;
@@ -131,8 +133,18 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// let layer = RateLimitLayer::new(reports).hold(Hold::new(Duration::from_secs(15)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// If the ttl is not 1 ms to the shortest `max_hold` of the policies, which is one hour by default.
     #[must_use]
     pub fn hold(self, hold: Hold) -> Self {
+        let (ttl, max) = (hold.ttl(), self.shared.limits.max_hold());
+        assert!(
+            (MIN_TTL..=max).contains(&ttl),
+            "the ttl of a hold is {} to the `max_hold` of the policies, {}, not {ttl:?}",
+            format_duration(MIN_TTL),
+            format_duration(max)
+        );
         self.with(|limits| limits.hold = hold)
     }
 
@@ -166,6 +178,33 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     #[must_use]
     pub fn on_decision(self, on_decision: impl Fn(&DecisionEvent<'_>) + Send + Sync + 'static) -> Self {
         self.with(|limits| limits.on_decision = Some(Arc::new(on_decision)))
+    }
+
+    /// Calls `on_hold_change` if the hold of a request ends before the request does, once for each rule of the request. For
+    /// metrics and alerts.
+    ///
+    /// A hold ends early if an operator resets its key, or if the store does not answer for longer than the ttl. The layer
+    /// notices this at the next renewal, or when the request ends. The request goes on. If it counts for a limit such as
+    /// `4/inflight`, the layer reserves it again, at once and then four times within the ttl, until it fits. Units that the
+    /// lost hold has left charged under limits with a window are not charged a second time.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use tidegate::Policy;
+    /// use tidegate_tower::{HoldChange, RateLimitLayer};
+    ///
+    /// static LOST: AtomicU64 = AtomicU64::new(0);
+    ///
+    /// let layer = RateLimitLayer::new(Policy::new("reports", ["20/inflight".parse()?])?).on_hold_change(|event| {
+    ///     if event.change == HoldChange::Lost {
+    ///         LOST.fetch_add(1, Ordering::Relaxed);
+    ///     }
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_hold_change(self, on_hold_change: impl Fn(&HoldEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.with(|limits| limits.on_hold_change = Some(Arc::new(on_hold_change)))
     }
 
     /// Inserts the [`Decision`](tidegate::Decision) into the extensions of an admitted request. In axum, a handler

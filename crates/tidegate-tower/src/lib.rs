@@ -29,6 +29,10 @@ pub use decision::DecisionEvent;
 pub use final_cost::CostReport;
 pub use head::{NoClientAddress, PeerAddress, RequestHead, ResponseHead};
 pub use headers::{HeaderFormat, HeaderFormatError, Labels, QuotaStatus, ceil_seconds};
+pub use hold::{
+    change::{HoldChange, HoldEvent},
+    keep::{KeptHold, RequestHold},
+};
 pub use key::{
     AddressText, ClientAddress, ClientAddressError, KeyExtractor, KeyHeaderError, KeySource, KeySourceError,
     OnMissingKey,

@@ -11,6 +11,7 @@ use crate::{
     decision::{DecisionEvent, PendingCharge, PolicyIndex, PolicySpend, RequestDecision, ResponseUpdate, Settling},
     head::{RequestHead, ResponseHead},
     headers::{Draft10Headers, HeaderFormat, QuotaStatus},
+    hold::change::HoldEvent,
     key::{ClientAddress, CountError},
     response::{self, Denial},
     rule::Rule,
@@ -19,7 +20,7 @@ use crate::{
 };
 
 /// Every policy allows a hold of this ttl.
-const MIN_TTL: Duration = Duration::from_millis(1);
+pub(crate) const MIN_TTL: Duration = Duration::from_millis(1);
 
 /// All settings of a layer except its store.
 #[derive(Clone)]
@@ -34,6 +35,7 @@ pub(crate) struct RequestLimits {
     pub(crate) allowed: Vec<IpNet>,
     pub(crate) refund_if: Option<Arc<RefundFn>>,
     pub(crate) on_decision: Option<Arc<DecisionFn>>,
+    pub(crate) on_hold_change: Option<Arc<HoldChangeFn>>,
     pub(crate) denial_response: Option<Arc<DenialFn>>,
     pub(crate) jitter: Duration,
     pub(crate) inserts_decision: bool,
@@ -43,6 +45,7 @@ pub(crate) struct RequestLimits {
 pub(crate) type SkipFn = dyn Fn(&RequestHead<'_>) -> bool + Send + Sync;
 pub(crate) type RefundFn = dyn Fn(&ResponseHead<'_>) -> bool + Send + Sync;
 pub(crate) type DecisionFn = dyn Fn(&DecisionEvent<'_>) + Send + Sync;
+pub(crate) type HoldChangeFn = dyn Fn(&HoldEvent<'_>) + Send + Sync;
 pub(crate) type DenialFn = dyn Fn(&Denial<'_>) -> Response<Bytes> + Send + Sync;
 
 /// What to do with a request.
@@ -70,6 +73,7 @@ impl RequestLimits {
             allowed: Vec::new(),
             refund_if: None,
             on_decision: None,
+            on_hold_change: None,
             denial_response: None,
             jitter: Duration::ZERO,
             inserts_decision: false,
@@ -90,11 +94,15 @@ impl RequestLimits {
         if self.hold.at_end() == AtEnd::Spent { hold.spent_at_end() } else { hold }
     }
 
-    /// The ttl of every hold, which no policy makes longer than it allows.
+    /// The ttl of every hold, which is not longer than a policy allows.
     pub(crate) fn hold_ttl(&self) -> Duration {
+        self.hold.ttl().clamp(MIN_TTL, self.max_hold())
+    }
+
+    /// The longest ttl that all policies allow.
+    pub(crate) fn max_hold(&self) -> Duration {
         let policies = self.rules.iter().flat_map(|rule| rule.tiers.policies());
-        let max = policies.map(|policy| policy.reservation_bounds().max_hold()).min().unwrap_or(MIN_TTL);
-        self.hold.ttl().clamp(MIN_TTL, max)
+        policies.map(|policy| policy.reservation_bounds().max_hold()).min().unwrap_or(MIN_TTL)
     }
 
     /// The head of a request, for the closures of this layer.

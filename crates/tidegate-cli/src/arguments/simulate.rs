@@ -14,7 +14,8 @@ pub(crate) enum SimulateCommand {
     Boundary(LimitArguments),
     /// Measure how far the approximate algorithms are from `sliding_log`, on simulated traffic or on a log.
     Accuracy(AccuracyArguments),
-    /// Compare all algorithms on one trace: simulated traffic or a log.
+    /// Compare all algorithms on one trace: simulated traffic or a log. For a limit on requests at once, such as 4/inflight: show what
+    /// it denies, and which limits would deny nothing.
     Compare(CompareArguments),
     /// Print simulated traffic as a trace or as an access log.
     Traffic(TrafficArguments),
@@ -24,7 +25,7 @@ pub(crate) enum SimulateCommand {
 #[derive(Debug, Args)]
 pub(crate) struct LimitArguments {
     /// The limit.
-    #[arg(long, short, default_value = "100/1m", value_name = "LIMIT", value_parser = windowed)]
+    #[arg(long, short, default_value = "100/1m", value_name = "LIMIT")]
     pub(crate) limit: Limit,
     /// Algorithm to try. The default depends on the command.
     #[arg(long, value_name = "NAME")]
@@ -48,6 +49,9 @@ pub(crate) struct CompareArguments {
     /// Shape of the traffic, without a log: poisson, bursty, diurnal, adversarial, mix.
     #[arg(long, default_value_t = TrafficShape::Bursty, value_name = "SHAPE")]
     pub(crate) shape: TrafficShape,
+    /// Mean duration of a simulated request, for a limit such as 4/inflight. Durations are distributed exponentially. Default: 200ms.
+    #[arg(long, value_name = "SPAN", value_parser = duration, conflicts_with = "files")]
+    pub(crate) request_duration: Option<Duration>,
     #[command(flatten)]
     pub(crate) trial: TrialArguments,
 }
@@ -97,6 +101,9 @@ pub(crate) struct TrafficArguments {
     /// Limit that adversaries attack, and that sets the size of bursts.
     #[arg(long, short, default_value = "60/1m", value_name = "LIMIT", value_parser = windowed)]
     pub(crate) limit: Limit,
+    /// Mean duration of a request. Durations are distributed exponentially and written as `duration_us`, or as `%D` of an access log.
+    #[arg(long, value_name = "SPAN", value_parser = duration)]
+    pub(crate) request_duration: Option<Duration>,
     /// Start of the traffic, in microseconds since the epoch. The default is 5 January 2026, 09:00 UTC.
     #[arg(long, default_value_t = traffic::DEFAULT_START_US, value_name = "MICROSECONDS")]
     pub(crate) start_us: u64,
@@ -111,7 +118,7 @@ pub(crate) struct TrafficArguments {
 /// Output format of simulated traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TrafficFormat {
-    /// A trace: `time_us,key,cost`.
+    /// A trace: `time_us,key,cost`, and `duration_us` if requests have durations.
     Csv,
     /// A combined access log.
     Combined,
@@ -121,11 +128,7 @@ pub(crate) enum TrafficFormat {
 fn windowed(text: &str) -> Result<Limit, String> {
     let limit: Limit = text.parse().map_err(|error: tidegate::LimitError| error.to_string())?;
     if limit.is_in_flight() {
-        return Err(
-            "simulated requests have no durations: use a limit with a window, such as 60/1m, or replay a log that has \
-                    durations"
-                .to_owned(),
-        );
+        return Err("a limit on requests at once has no window to attack: use a limit such as 60/1m".to_owned());
     }
     Ok(limit)
 }

@@ -137,6 +137,22 @@ fn the_report_says_how_many_requests_run_at_once() {
 }
 
 #[test]
+fn limits_are_suggested_with_what_they_deny() {
+    let log = write_file("suggested.log", nginx());
+    let findings = json(&["replay", &log, "--limit", "2/inflight"]);
+    let limits = findings["at_once"]["limits"].as_array().expect("limits");
+    let facts = |limit: &Value| (limit["max"].as_u64(), limit["denied"].as_u64(), limit["touched"].as_u64());
+    let expected = [(1, 3, 1), (2, 1, 1), (3, 0, 0)].map(|(max, denied, of)| (Some(max), Some(denied), Some(of)));
+    assert_eq!(limits.iter().map(facts).collect::<Vec<_>>(), expected);
+    let suggestions = findings["at_once"]["suggestions"].as_array().expect("suggestions");
+    // Of eight requests, one denial is more than 1 %.
+    let suggested = suggestions.iter().map(|suggestion| (suggestion["at"].as_str(), suggestion["limit"].as_str()));
+    assert!(suggested.eq(["none", "0.1 %", "1 %"].map(|at| (Some(at), Some("3/inflight")))));
+    let text = String::from_utf8(run(&["replay", &log, "--limit", "2/inflight"]).stdout).expect("text");
+    assert!(text.contains("  3/inflight (none, 0.1 %, 1 %) denies no request.\n"), "{text}");
+}
+
+#[test]
 fn the_unit_and_the_time_of_a_line_can_be_set() {
     // `%T` of Apache: whole seconds, and the time of the start.
     let log = REQUESTS.iter().fold(String::new(), |mut log, (start, ms, ip)| {
@@ -218,8 +234,10 @@ fn what_does_not_work_with_requests_at_once_is_an_error() {
             &["replay", &log, "--limit", "2/inflight", "--obey"][..],
             "--obey does not work with a limit on requests at once",
         ),
-        (&["simulate", "compare", "--limit", "2/inflight"], "simulated requests have no durations"),
-        (&["simulate", "boundary", "--limit", "2/inflight"], "simulated requests have no durations"),
+        (
+            &["simulate", "compare", &log, "--limit", "2/inflight", "--request-duration", "1s"],
+            "cannot be used with '--request-duration",
+        ),
         (&["replay", &log, "--duration", "took:minutes"], "use request_time, latency:ms or last:s"),
     ] {
         let output = run(arguments);

@@ -95,6 +95,60 @@ fn traffic_can_be_replayed_and_is_the_same_in_both_formats() {
 }
 
 #[test]
+fn a_limit_on_requests_at_once_is_compared_on_simulated_traffic_and_on_its_trace() {
+    let compare = ["simulate", "compare", "--limit", "4/inflight", "--clients", "40", "--requests", "6000"];
+    let found = json(&[&compare[..], &["--shape", "poisson", "--request-duration", "50ms"]].concat());
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let (requests, denied) = (number(&found["input"]["requests"]), number(&found["policies"][0]["denied"]));
+    assert!((5_000..7_000).contains(&requests) && denied > 0 && denied < requests / 2, "{denied} of {requests}");
+    let at_once = &found["at_once"];
+    let limits = at_once["limits"].as_array().expect("limits");
+    assert_eq!(limits[3]["denied"], denied, "the engine and the one pass agree");
+    assert_eq!(limits.last().map(|limit| &limit["max"]), Some(&at_once["client_peak"]));
+    let suggested = &at_once["suggestions"];
+    assert_eq!((&suggested[0]["at"], &suggested[0]["denied"]), (&"none".into(), &0.into()));
+    assert!(number(&suggested[1]["denied"]) * 1_000 <= requests && number(&suggested[2]["denied"]) * 100 <= requests);
+    assert_eq!(found, json(&[&compare[..], &["--shape", "poisson", "--request-duration", "50ms"]].concat()));
+
+    // The traffic in a file, in both formats. The access log has whole seconds.
+    let traffic = ["simulate", "traffic", "--clients", "30", "--duration", "5m", "--request-duration", "3s"];
+    for (output, name) in [(&[][..], "timed.csv"), (&["--output", "combined"], "timed.log")] {
+        let path = folder("simulate").join(name);
+        fs::write(&path, printed(&[&traffic, output].concat())).expect("a writable file");
+        let path = path.to_str().expect("text");
+        let compared = json(&["simulate", "compare", path, "--limit", "3/inflight"]);
+        let replayed = json(&["replay", path, "--limit", "3/inflight"]);
+        assert_eq!(compared["policies"][0]["denied"], replayed["policies"][0]["denied"], "{name}");
+        assert_eq!(
+            (&compared["at_once"], &compared["input"]["malformed"]),
+            (&replayed["at_once"], &0.into()),
+            "{name}"
+        );
+        assert!(number(&compared["at_once"]["client_peak"]) > 3, "{name}");
+    }
+}
+
+#[test]
+fn the_report_of_requests_at_once_fits_a_terminal_and_suggests_limits() {
+    let page = folder("simulate").join("at-once.html");
+    let text = printed(&[
+        "simulate",
+        "compare",
+        "--limit",
+        "4/inflight",
+        "--requests",
+        "5000",
+        "--report",
+        page.to_str().expect("text"),
+    ]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("Limits to consider for requests at once (to try one: --candidate "), "{text}");
+    assert!(text.contains("/inflight (none) denies no request.") && text.contains("at once of"), "{text}");
+    let page = fs::read_to_string(page).expect("a page");
+    assert!(page.contains("What a limit on requests at once denies") && page.contains("The numbers are exact."));
+}
+
+#[test]
 fn a_closed_pipe_is_not_an_error() {
     let mut child = Command::new(BINARY)
         .args(["simulate", "traffic", "--clients", "1000", "--duration", "7d"])
@@ -119,13 +173,20 @@ fn reports_are_html_pages() {
 
 #[test]
 fn usage_errors_have_a_hint() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["simulate", "boundary", "--limit", "many"], "100/1m"),
         (&["simulate", "boundary", "--algorithm", "magic"], "sliding_counter"),
         (&["simulate", "accuracy", "--shape", "odd"], "poisson"),
         (&["simulate", "compare", "--load", "0"], "0.25"),
         (&["simulate", "traffic", "--duration", "long"], "1h"),
         (&["simulate", "traffic", "--clients", "0"], "clients"),
+        (&["simulate", "traffic", "--limit", "4/inflight"], "60/1m"),
+        (&["simulate", "boundary", "--limit", "4/inflight"], "simulate compare --limit 4/inflight"),
+        (&["simulate", "accuracy", "--limit", "4/inflight"], "simulate compare --limit 4/inflight"),
+        (&["simulate", "compare", "--limit", "10001/inflight"], "1 to 10000"),
+        (&["simulate", "compare", "--limit", "4/inflight", "--algorithm", "gcra"], "leave out --algorithm"),
+        (&["simulate", "compare", "--limit", "4/inflight", "--request-duration", "2d"], "1ms to 1d"),
+        (&["simulate", "compare", "--request-duration", "1s"], "--limit 4/inflight"),
     ];
     for (arguments, hint) in cases {
         let (code, output) = exit_and_output(arguments);

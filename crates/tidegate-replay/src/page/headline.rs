@@ -53,9 +53,19 @@ fn named(policy: &PolicyFindings) -> String {
     escape::name(&policy.name, NAME)
 }
 
-/// Returns the suggestions for the window of the main policy.
+/// Returns the suggestions for the first limit of the main policy: for its window, or for requests at once.
 fn suggestions(findings: &Findings) -> String {
     let window = findings.policies.first().and_then(|policy| policy.limits.first()).map(|limit| limit.window_us);
+    if let (Some(0), Some(at_once)) = (window, &findings.at_once) {
+        let texts: Vec<String> = wording::at_once_suggestions(at_once)
+            .into_iter()
+            .map(|(_, suggestion)| {
+                let effect = wording::at_once_effect(&suggestion.effect, findings.clients);
+                format!("{} {}", escape::text(&suggestion.limit), escape::text(&effect))
+            })
+            .collect();
+        return if texts.is_empty() { String::new() } else { format!("<p>{}.</p>\n", texts.join("; ")) };
+    }
     let curve = findings.curves.iter().find(|curve| Some(curve.window_us) == window).or(findings.curves.first());
     let Some(curve) = curve.filter(|_| findings.input.requests > 0) else { return String::new() };
     let texts: Vec<String> = wording::suggestions(curve)

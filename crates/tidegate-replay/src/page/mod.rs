@@ -5,6 +5,7 @@
 //! simulations are [`boundary()`], [`accuracy()`] and [`comparison()`]. `simulation` has the sections that they share.
 
 mod accuracy;
+mod at_once;
 mod boundary;
 mod candidates;
 mod client_history;
@@ -35,6 +36,7 @@ pub fn replay(findings: &Findings) -> String {
         headline::html(findings),
         candidates::html(findings),
         timeline::html(findings),
+        at_once::html(findings),
         curves::html(findings),
         groups::html(findings),
         waits::html(findings),

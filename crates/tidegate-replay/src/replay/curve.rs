@@ -135,7 +135,7 @@ impl PeakDistribution {
 
 /// Returns at most [`POINTS`] of the limits, evenly spaced on a logarithmic scale. Keeps the first and the last.
 #[expect(clippy::cast_precision_loss, reason = "a point of a plot")]
-fn thinned(limits: &[u64]) -> Vec<u64> {
+pub(super) fn thinned(limits: &[u64]) -> Vec<u64> {
     let ([first, ..], [.., last]) = (limits, limits) else { return Vec::new() };
     if limits.len() <= POINTS {
         return limits.to_vec();

@@ -8,7 +8,7 @@ use std::{collections::VecDeque, time::Duration};
 use crate::micros;
 
 /// A time that is behind the newest by more than this, and by more than the window, is accepted unchanged.
-const FAR_BACK: u64 = 60_000_000;
+pub(super) const FAR_BACK: u64 = 60_000_000;
 
 /// Recent requests of all clients.
 #[derive(Debug)]

@@ -1,13 +1,14 @@
 //! [`run`]: decides the requests of logs by several policies side by side.
 //!
-//! One thread reads the requests and numbers the clients (`client_numbers`). It sends them in a `chunk` to another thread, where every
+//! One thread reads the requests (`request_source`) and numbers the clients (`client_numbers`). It sends them in a `chunk` to another thread, where every
 //! policy decides on its own store (`policy_replay`), or in Redis (`external_store`). The results are kept by client (`client_counts`,
 //! `demand`, `client_histories`), by time (`bins`) and by wait (`waits`). So memory grows with the number of clients, not with the
 //! length of the input. `demand_analysis` computes the number of clients that each limit affects (`curve`) and the requests that it denies
-//! (`recording`, `denial_count`), for all clients and for each group (`group_numbers`). `obedient_clients` decides the requests once
-//! more, with clients that wait.
+//! (`recording`, `denial_count`), for all clients and for each group (`group_numbers`). `at_once` and `at_once_limits` do the same for
+//! limits on requests at once. `obedient_clients` decides the requests once more, with clients that wait.
 
 mod at_once;
+mod at_once_limits;
 mod chunk;
 mod client_counts;
 mod client_histories;
@@ -22,6 +23,7 @@ mod groups;
 mod obedient_clients;
 mod policy_replay;
 mod recording;
+mod request_source;
 mod waits;
 
 use std::{
@@ -47,7 +49,9 @@ use group_numbers::GroupNumbers;
 use groups::GroupAnalysis;
 use obedient_clients::ObedientClients;
 pub(crate) use obedient_clients::{MAX_QUEUE, MAX_WAITING};
+pub(crate) use policy_replay::MAX_AT_ONCE;
 use policy_replay::PolicyReplay;
+use request_source::{RequestSource, SimulatedSource};
 use tidegate::StoreError;
 use tidegate::{Decision, Limit, Policy, Reason};
 
@@ -55,7 +59,8 @@ use crate::{
     bins::Bins,
     client_numbers::ClientNumbers,
     findings::{Findings, PolicyFindings, Timeline},
-    logs::{ClientKey, InputSummary, LogReader, Request},
+    logs::{InputSummary, LogReader, Request},
+    simulate::traffic::{Traffic, TrafficError},
 };
 
 /// Maximum number of bins of the timeline.
@@ -101,6 +106,9 @@ pub enum ReplayError {
     /// A policy limits requests at once, and the reader does not read durations.
     #[error("a limit on requests at once needs the durations of the requests")]
     NoDurations,
+    /// An option of the simulated traffic is out of range.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
     /// Decisions can't be written.
     #[error("the decisions can't be written: {0}")]
     Write(#[from] io::Error),
@@ -116,18 +124,34 @@ pub fn run<W: Write>(
     log: Option<DecisionLog<W>>,
     mut progress: impl FnMut(),
 ) -> Result<Findings, ReplayError> {
-    let client_key = reader.client_key().to_string();
-    let group = reader.group().map(ClientKey::to_string);
-    let read_progress = reader.progress();
+    run_source(options, reader, log, &mut progress)
+}
+
+/// Decides the requests of simulated traffic. The findings are those of a log with the same requests.
+///
+/// # Errors
+/// If an option of the traffic is out of range, or the store fails.
+pub fn run_traffic(options: ReplayOptions, traffic: &Traffic) -> Result<Findings, ReplayError> {
+    run_source(options, SimulatedSource::new(traffic)?, None::<DecisionLog<io::Sink>>, &mut || {})
+}
+
+fn run_source<W: Write>(
+    options: ReplayOptions,
+    source: impl RequestSource,
+    log: Option<DecisionLog<W>>,
+    progress: &mut dyn FnMut(),
+) -> Result<Findings, ReplayError> {
+    let (client_key, group) = (source.client_key(), source.group());
+    let read_progress = source.progress();
     let needs_durations = options.candidates.iter().any(|candidate| candidate.policy.has_in_flight_limit());
-    if needs_durations && !reader.has_durations() {
+    if needs_durations && !source.has_durations() {
         return Err(ReplayError::NoDurations);
     }
-    let mut replay = Replay::new(options, log, group.is_some(), reader.has_durations())?;
+    let mut replay = Replay::new(options, log, group.is_some(), source.has_durations())?;
     let (sender, chunks) = sync_channel(AHEAD);
     let has_groups = group.is_some();
     let read = thread::scope(|scope| {
-        let reading = scope.spawn(move || read(reader, &sender, has_groups));
+        let reading = scope.spawn(move || read(source, &sender, has_groups));
         for chunk in chunks {
             if let Err(error) = replay.decide(&chunk) {
                 // The reader may wait for slow input.
@@ -150,10 +174,10 @@ struct ReadInput {
 }
 
 /// Reads all requests and sends them in chunks.
-fn read(reader: LogReader, sender: &SyncSender<Chunk>, has_groups: bool) -> ReadInput {
+fn read(source: impl RequestSource, sender: &SyncSender<Chunk>, has_groups: bool) -> ReadInput {
     let (mut clients, mut groups) = (ClientNumbers::default(), GroupNumbers::default());
     let mut chunk = Chunk::default();
-    let input = reader.for_each(|request| {
+    let input = source.for_each(|request| {
         let member = has_groups.then(|| groups.member(request.group, request.key));
         chunk.push(request, clients.number(request.key), member);
         if chunk.len() < CHUNK || sender.send(std::mem::take(&mut chunk)).is_ok() {

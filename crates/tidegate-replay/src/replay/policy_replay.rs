@@ -26,7 +26,7 @@ pub(super) fn exact_store() -> MemoryStore {
 }
 
 /// Maximum number of requests of one client at once.
-const MAX_AT_ONCE: u32 = 10_000;
+pub(crate) const MAX_AT_ONCE: u64 = 10_000;
 
 /// Returns the hold of a request: from its start to its end. Its units stay spent under limits with a window.
 pub(super) fn hold(request: &Request<'_>) -> Hold {
@@ -48,7 +48,7 @@ pub(super) struct PolicyReplay {
 impl PolicyReplay {
     pub(super) fn new(mut candidate: Candidate) -> Self {
         let bounds = ReservationBounds::default().with_max_hold(MAX_DURATION).expect("in range");
-        let bounds = bounds.with_max_reservations(MAX_AT_ONCE).expect("in range");
+        let bounds = bounds.with_max_reservations(u32::try_from(MAX_AT_ONCE).expect("it fits")).expect("in range");
         candidate.policy = candidate.policy.with_reservation_bounds(bounds);
         Self {
             has_in_flight_limit: candidate.policy.has_in_flight_limit(),

@@ -1,6 +1,7 @@
 //! Reports for the terminal: tables and small charts within 80 columns.
 
 mod accuracy;
+mod at_once;
 mod boundary;
 mod chart;
 mod comparison;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
+    at_once,
     chart::{WIDTH, bar, columns, merged, sparkline},
     groups, obedience, paragraph, wrap,
 };
@@ -40,6 +41,9 @@ pub fn replay(findings: &Findings) -> String {
         waits(&mut out, policy, name);
     }
     obedience::write(&mut out, &findings.policies, &names);
+    if let Some(found) = &findings.at_once {
+        at_once::write(&mut out, found, findings.clients);
+    }
     for curve in &findings.curves {
         suggestions(&mut out, curve, findings.clients);
     }
@@ -56,8 +60,8 @@ fn input(out: &mut String, findings: &Findings) {
     if let (Some(from), Some(to)) = (from_us, to_us) {
         let _ = writeln!(out, "from {} to {} UTC ({})", timestamp(from), timestamp(to), duration(to - from));
     }
-    if let Some(at_once) = &findings.at_once {
-        out.push_str(&paragraph(&wording::at_once(at_once)));
+    if let Some(found) = &findings.at_once {
+        out.push_str(&paragraph(&wording::at_once(found)));
     }
     for note in wording::notes(findings) {
         out.push_str(&paragraph(&note));
@@ -202,9 +206,11 @@ fn suggestions(out: &mut String, curve: &Curve, clients: u64) {
     }
 }
 
+/// Approximate number of limits of a curve that are shown.
+pub(super) const STEPS: usize = 10;
+
 /// Returns some limits of a curve, including the suggested ones, and the number of clients that each affects.
 fn points(curve: &Curve) -> Vec<(u64, u64)> {
-    const STEPS: usize = 10;
     let suggested = curve.suggestions.iter().map(|suggestion| (suggestion.max, suggestion.touched));
     let step = curve.points.len().div_ceil(STEPS).max(1);
     let points = curve.points.iter().step_by(step).chain(curve.points.last()).map(|point| (point.max, point.touched));

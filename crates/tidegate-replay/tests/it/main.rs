@@ -1,5 +1,6 @@
 //! Integration tests of the library.
 
+mod at_once;
 mod browser;
 mod consistency;
 mod groups;

@@ -46,7 +46,7 @@ fn replayed() -> Vec<(String, String)> {
 #[test]
 fn replays_fit_wide_and_narrow_in_light_and_dark() {
     let pages = replayed();
-    assert_eq!(are_fine(&pages, Scheme::Light)[0], 14);
+    assert_eq!(are_fine(&pages, Scheme::Light)[0], 15);
     are_fine(&pages[..1], Scheme::Dark);
 }
 

@@ -2,8 +2,9 @@
 
 use tidegate_replay::{
     findings::{
-        ClientHistory, Curve, CurvePoint, DeniedClient, Findings, GroupFindings, GroupedFindings, LimitFindings,
-        ObeyFindings, PolicyFindings, Suggestion, Timeline, WaitStep, Waits,
+        AtOnceFindings, AtOnceLimit, AtOnceSuggestion, ClientHistory, Curve, CurvePoint, DeniedClient, Findings,
+        GroupFindings, GroupedFindings, LimitFindings, ObeyFindings, PolicyFindings, Suggestion, Timeline, WaitStep,
+        Waits,
     },
     formatting::ratio,
     logs::{InputSummary, MalformedLine},
@@ -103,9 +104,36 @@ fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
         policies: policies.iter().map(policy).collect(),
         timeline: Timeline { from_us: FROM / HOUR * HOUR, bin_us: HOUR / 2, requests: timeline, denied },
         curves: vec![curve("1m", MINUTE, clients, 4), curve("1h", HOUR, clients, 11)],
-        at_once: None,
+        at_once: Some(at_once(requests, clients)),
         groups: Some(grouped(clients)),
         interrupted: false,
+    }
+}
+
+/// Requests at once: a limit of 1 denies many, and a limit of 9 denies none.
+fn at_once(requests: u64, clients: u64) -> AtOnceFindings {
+    let limit = |(max, denied, touched): (u64, u64, u64)| AtOnceLimit {
+        max,
+        denied: Some(denied),
+        share_of_requests_denied: Some(ratio(denied, requests)),
+        touched,
+        share: ratio(touched, clients),
+    };
+    let limits = [(1, 2_904, 811), (2, 1_210, 302), (3, 411, 120), (4, 98, 31), (5, 41, 12), (6, 9, 4), (7, 3, 2)];
+    let limits: Vec<AtOnceLimit> = limits.into_iter().chain([(8, 1, 1), (9, 0, 0)]).map(limit).collect();
+    let suggestion = |(at, index): (&str, usize)| AtOnceSuggestion {
+        at: at.to_owned(),
+        limit: format!("{}/inflight", limits[index].max),
+        effect: limits[index].clone(),
+    };
+    AtOnceFindings {
+        peak: 61,
+        peak_at_us: FROM + HOUR,
+        client_peak: 9,
+        client: Some("203.0.113.9".to_owned()),
+        clients_with_several: 811,
+        suggestions: [("none", 8), ("0.1 %", 5), ("1 %", 3)].map(suggestion).to_vec(),
+        limits,
     }
 }
 
@@ -287,6 +315,9 @@ pub(crate) fn hostile() -> Findings {
     }
     findings.input.filters = (0..3).map(all).collect();
     findings.input.filters_without_field = (0..2).map(all).collect();
+    let at_once = findings.at_once.as_mut().unwrap();
+    at_once.client = Some(all(4));
+    at_once.suggestions.iter_mut().for_each(|suggestion| (suggestion.at, suggestion.limit) = (all(1), all(2)));
     let groups = findings.groups.as_mut().unwrap();
     groups.by = all(2);
     groups.groups.iter_mut().enumerate().for_each(|(i, group)| group.name = Some(all(i)));
@@ -418,6 +449,8 @@ pub(crate) fn huge() -> Findings {
             history.denied[3] = most;
         }
     }
+    let last = AtOnceLimit { max: most, denied: None, share_of_requests_denied: None, touched: most, share: 0.0 };
+    findings.at_once.as_mut().unwrap().limits.push(last);
     for curve in &mut findings.curves {
         curve.points.push(CurvePoint { max: most, touched: most, share: 0.0 });
     }

@@ -104,9 +104,25 @@ pub(crate) static REPLAYS: Pages = LazyLock::new(|| {
         ("replay_of_one_request", replayed(1, &policies[..1], 10)),
         ("replay_of_nothing", replayed(0, &policies[..1], 10)),
     ]
+    .into_iter()
+    .chain([("requests_at_once", at_once(4, 6_000)), ("requests_never_at_once", at_once(1, 1))])
     .map(|(name, found)| (name.to_owned(), page::replay(&found)))
-    .to_vec()
+    .collect()
 });
+
+/// Simulated traffic under two limits on requests at once.
+fn at_once(max: u64, requests: u64) -> Findings {
+    let candidate = |max: u64| {
+        let limit = Limit::in_flight(max).unwrap();
+        Candidate { name: limit.to_string(), policy: Policy::unnamed([limit]).unwrap() }
+    };
+    let options =
+        ReplayOptions { candidates: vec![candidate(max), candidate(2 * max)], top: 10, ..ReplayOptions::default() };
+    let amount = (if requests == 1 { 1 } else { 40 }, requests, if requests == 1 { 0.001 } else { 0.25 });
+    let mean = Duration::from_millis(200);
+    let traffic = Traffic::for_requests_at_once(max, mean, TrafficShape::Poisson, amount, 1).unwrap();
+    replay::run_traffic(options, &traffic).unwrap()
+}
 
 fn replayed(requests: usize, policies: &[&str], top: usize) -> Findings {
     let dir = tempfile::tempdir().unwrap();

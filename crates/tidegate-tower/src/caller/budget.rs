@@ -20,7 +20,7 @@ use super::{
     permit::{Permit, PolicyCharge},
     reservation::{OwnedSpend, charge, hold},
     server_wait::wait_from_headers,
-    wait::{Wait, sleep},
+    wait::{Wait, WaitReason, sleep},
 };
 
 /// A quota for calls, by key, under one policy or several at once.
@@ -125,6 +125,10 @@ impl<S: Store + Clone + 'static> Budget<S> {
     /// The store.
     pub fn store(&self) -> &S {
         self.store.store()
+    }
+
+    pub(super) fn policies(&self) -> &[Policy] {
+        &self.settings.policies
     }
 
     /// The number of waiting callers.
@@ -244,7 +248,7 @@ impl<S: Store + Clone + 'static> Budget<S> {
             // Registered before the store decides, so that no refund in the meantime is missed.
             let refunded = lock.refunded.notified();
             let taken = match self.waiting.pauses.remaining(&call.key) {
-                Some(time) => Err(Wait { time, may_end_earlier: false }),
+                Some(time) => Err(Wait { time, reason: WaitReason::Pause }),
                 None => self.try_take(&spends, hold).await?,
             };
             match taken {
@@ -335,10 +339,14 @@ impl<S: Store + Clone + 'static> Budget<S> {
                 };
                 Ok(Ok((decisions.overall, taken)))
             }
-            Reason::Limited => Ok(Err(Wait {
-                time: overall.retry_after().unwrap_or_default(),
-                may_end_earlier: overall.limit().is_in_flight(),
-            })),
+            Reason::Limited => {
+                let reason = match overall.limit() {
+                    _ if overall.part() >= spends.len() => WaitReason::Pause,
+                    limit if limit.is_in_flight() => WaitReason::OpenHolds,
+                    _ => WaitReason::Window,
+                };
+                Ok(Err(Wait { time: overall.retry_after().unwrap_or_default(), reason }))
+            }
             Reason::Banned => Err(AcquireError::Banned { retry_after: overall.retry_after() }),
             Reason::Impossible => {
                 let spend = &spends[overall.part().min(spends.len() - 1)];

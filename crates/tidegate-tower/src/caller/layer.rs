@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::{HeaderMap, Response, StatusCode};
-use tidegate::{Limiter, Store};
+use tidegate::{Limiter, Policy, Store};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -87,7 +87,17 @@ impl<S: Store + Clone + 'static> Budget<S> {
     /// # let _ = client;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// If a policy has a limit such as `4/inflight`. The layer can't know when the response has been read:
+    /// [reserve](Self::reserve) each call.
     pub fn layer<Q>(&self, call: impl Fn(&Q) -> Call + Send + Sync + 'static) -> BudgetLayer<Q, S> {
+        let mut limits = self.policies().iter().flat_map(Policy::limits);
+        if let Some(limit) = limits.find(|limit| limit.is_in_flight()) {
+            panic!(
+                "a layer can't keep calls within {limit}, which counts open holds: use `Budget::reserve` for each call"
+            );
+        }
         BudgetLayer { budget: self.clone(), call: Arc::new(call) }
     }
 }

@@ -9,17 +9,42 @@ use tokio::{
 
 use super::acquire_error::AcquireError;
 
-/// While an in-flight limit of a shared store is used up, the first caller of a queue asks the store again after this
-/// time: other processes do not tell when their calls end.
-const ASK_AGAIN: Duration = Duration::from_millis(250);
+/// Shortest and longest time after which the first caller of a queue asks a shared store again: other processes do not tell
+/// when their calls end or give units back.
+const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// The first caller asks again after this part of the wait, so that a long wait takes few requests, and a short one ends
+/// little later than it could.
+const PART_OF_WAIT: u32 = 8;
 
 /// Why a call has to wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait {
     /// The time until the call fits if there are no other calls.
     pub(super) time: Duration,
-    /// Whether the call may fit at any time before, because other calls end.
-    pub(super) may_end_earlier: bool,
+    pub(super) reason: WaitReason,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitReason {
+    /// Open holds. Usually calls end before their holds end by themselves.
+    OpenHolds,
+    /// Units in a window. Calls that cost less than they have reserved, or that are not made, give units back.
+    Window,
+    /// A pause, which is never shortened.
+    Pause,
+}
+
+impl Wait {
+    /// The time after which the call may fit although nothing has notified this process.
+    fn ask_again(&self) -> Option<Duration> {
+        let (shortest, longest) = ASK_AGAIN;
+        match self.reason {
+            WaitReason::OpenHolds => Some(shortest),
+            WaitReason::Window => Some((self.time / PART_OF_WAIT).clamp(shortest, longest)),
+            WaitReason::Pause => None,
+        }
+    }
 }
 
 /// Sleeps until the call may fit, unless that is after the deadline.
@@ -32,13 +57,13 @@ pub(super) async fn sleep(
     let now = Instant::now();
     let mut until = now + wait.time;
     if let Some(deadline) = deadline.filter(|deadline| until > *deadline) {
-        if !wait.may_end_earlier || now >= deadline {
+        if wait.reason != WaitReason::OpenHolds || now >= deadline {
             return Err(AcquireError::TooLate { retry_after: wait.time });
         }
         until = deadline;
     }
-    if wait.may_end_earlier && is_shared {
-        until = until.min(now + ASK_AGAIN);
+    if let (true, Some(ask_again)) = (is_shared, wait.ask_again()) {
+        until = until.min(now + ask_again);
     }
     tokio::select! {
         () = time::sleep_until(until) => {}

@@ -1,144 +1,91 @@
 //! [`OpenHold`]: the hold of a request, from the decision until its response has been sent.
 //!
+//! - [`record`]: what the store has granted, and how it ended
 //! - [`renewals`]: renews the holds of requests that last long
+//! - [`keep`]: keeps the hold of a request after its response
+//! - [`change`]: reports holds that end before their requests
 
+pub(crate) mod change;
+pub(crate) mod keep;
+mod record;
 pub(crate) mod renewals;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
-use tidegate::{Cost, Policy, PolicySource, ReservationId, Settled, Store, StoreError, now_or_never};
+use tidegate::{Cost, ReservationId, Settled, now_or_never};
 use tokio::runtime::Handle;
 
-use self::renewals::{Renewals, Ticket};
+pub(crate) use self::record::{HoldRecord, LayerHolds};
+use self::{
+    change::HoldChange,
+    renewals::{Renewals, Ticket},
+};
 use crate::{
-    decision::PolicyIndex,
+    decision::{PolicyIndex, PolicySpend},
     final_cost::FinalCost,
-    limits::RequestLimits,
-    service::{Shared, log_unknown_hold},
 };
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The hold of a request. It is committed when it is dropped, so that it ends however the request ends.
 ///
-/// Until the service is called, a drop gives everything back. From then on, a drop keeps the cost of the request, or
-/// commits the [final cost](Self::settle).
+/// Until the service is called, a drop gives everything back. From then on, a drop commits the cost of the request, or its
+/// [final costs](Self::settle).
 pub(crate) struct OpenHold {
     holds: Arc<dyn LayerHolds>,
     record: Arc<HoldRecord>,
-    /// The cost under each policy before the request.
-    costs: Vec<u64>,
-    /// The units under each policy that a drop commits.
-    actual: Vec<u64>,
+    /// Whether the service has been called.
+    has_begun: bool,
+    /// One for each policy, once the service has responded.
+    final_costs: Vec<FinalCost>,
+    /// Bytes of the body that have been sent.
+    bytes: u64,
     /// Commits holds of a store that is not immediate.
     runtime: Option<Handle>,
     ticket: Option<Ticket>,
     is_open: bool,
 }
 
-/// The id of a hold, and the policies of its requests, in order.
-#[derive(Debug)]
-pub(crate) struct HoldRecord {
-    pub(crate) id: ReservationId,
-    pub(crate) policies: Box<[PolicyIndex]>,
-}
-
-/// The operations on the holds of a layer, whatever its store.
-pub(crate) trait LayerHolds: Send + Sync {
-    fn commit(self: Arc<Self>, record: Arc<HoldRecord>, actual: Vec<u64>) -> BoxFuture<Result<Settled, StoreError>>;
-
-    fn renew(self: Arc<Self>, record: Arc<HoldRecord>) -> BoxFuture<Result<Settled, StoreError>>;
-
-    fn is_immediate(&self) -> bool;
-
-    fn limits(&self) -> &RequestLimits;
-
-    fn renewals(&self) -> &Renewals;
-}
-
-impl<S: Store + Clone + 'static> LayerHolds for Shared<S> {
-    fn commit(self: Arc<Self>, record: Arc<HoldRecord>, actual: Vec<u64>) -> BoxFuture<Result<Settled, StoreError>> {
-        Box::pin(async move {
-            let policies = HeldPolicies { limits: &self.limits, policies: &record.policies };
-            self.store.commit(&record.id, &actual, &policies).await
-        })
-    }
-
-    fn renew(self: Arc<Self>, record: Arc<HoldRecord>) -> BoxFuture<Result<Settled, StoreError>> {
-        Box::pin(async move {
-            let policies = HeldPolicies { limits: &self.limits, policies: &record.policies };
-            self.store.renew(&record.id, self.limits.hold_ttl(), &policies).await
-        })
-    }
-
-    fn is_immediate(&self) -> bool {
-        self.store.store().is_immediate()
-    }
-
-    fn limits(&self) -> &RequestLimits {
-        &self.limits
-    }
-
-    fn renewals(&self) -> &Renewals {
-        &self.renewals
-    }
-}
-
-/// The policies of a hold. Two tiers may have different policies of one name, and the hold has one of them.
-struct HeldPolicies<'a> {
-    limits: &'a RequestLimits,
-    policies: &'a [PolicyIndex],
-}
-
-impl PolicySource for HeldPolicies<'_> {
-    fn find(&self, name: &str) -> Option<&Policy> {
-        let policy = |index: &PolicyIndex| &self.limits.tier(*index).policy;
-        self.policies.iter().map(policy).find(|policy| policy.name() == Some(name))
-    }
-}
-
 impl OpenHold {
-    /// The hold that was granted to a request with these policies and costs.
-    pub(crate) fn new(
-        holds: Arc<dyn LayerHolds>,
-        id: ReservationId,
-        spends: impl ExactSizeIterator<Item = (PolicyIndex, Cost)>,
-    ) -> Self {
-        let (policies, costs): (Vec<PolicyIndex>, Vec<u64>) = spends.map(|(policy, cost)| (policy, cost.get())).unzip();
+    /// The hold that was granted to a request.
+    pub(crate) fn new(holds: Arc<dyn LayerHolds>, id: ReservationId, spends: &[PolicySpend<'_>]) -> Self {
         let runtime = Handle::try_current().ok();
-        let record = Arc::new(HoldRecord { id, policies: policies.into() });
+        let is_granted = !id.is_never_granted();
+        let record = Arc::new(HoldRecord::new(id, spends, holds.now()));
         let ticket = match &runtime {
-            _ if record.id.is_never_granted() => None,
+            _ if !is_granted => None,
             Some(runtime) => Some(Renewals::add(&holds, &record, runtime)),
             None => {
                 holds.limits().warnings.no_runtime();
                 None
             }
         };
-        Self { holds, record, actual: vec![0; costs.len()], costs, runtime, ticket, is_open: true }
+        Self { holds, record, has_begun: false, final_costs: Vec::new(), bytes: 0, runtime, ticket, is_open: true }
     }
 
     /// The service is called: from now on, a drop keeps the cost of the request.
     pub(crate) fn begin(&mut self) {
-        self.actual.clone_from(&self.costs);
+        self.has_begun = true;
     }
 
     /// The policies of the hold.
-    pub(crate) fn policies(&self) -> &[PolicyIndex] {
-        &self.record.policies
+    pub(crate) fn policies(&self) -> impl ExactSizeIterator<Item = PolicyIndex> {
+        self.record.policies()
     }
 
     /// Whether the units in the hold count until it ends, and not only its charge.
     pub(crate) fn is_in_flight(&self) -> bool {
-        let limits = self.holds.limits();
-        self.policies().iter().any(|policy| limits.tier(*policy).policy.has_in_flight_limit())
+        self.record.is_in_flight(self.holds.limits())
     }
 
-    /// Sets the units that a commit takes, one final cost for each policy. The body had this number of bytes.
-    pub(crate) fn settle(&mut self, costs: &[FinalCost], bytes: u64) {
-        for ((actual, reserved), cost) in self.actual.iter_mut().zip(&self.costs).zip(costs) {
-            *actual = cost.units(bytes).map_or(*reserved, |units| units.min(Cost::MAX.get()));
-        }
+    /// Sets the costs that a commit takes, one for each policy.
+    pub(crate) fn settle(&mut self, costs: Vec<FinalCost>) {
+        self.final_costs = costs;
+    }
+
+    /// Sets the number of bytes of the body.
+    pub(crate) fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = bytes;
     }
 
     /// Commits the hold. Returns the units in use after it, if the hold was open.
@@ -155,24 +102,36 @@ impl OpenHold {
         }
     }
 
+    /// The units under each policy that the request has spent.
+    fn actual(&self) -> Vec<u64> {
+        let reserved = self.record.costs().map(|cost| if self.has_begun { cost } else { 0 });
+        let mut actual: Vec<u64> = reserved.collect();
+        for (actual, cost) in actual.iter_mut().zip(&self.final_costs) {
+            *actual = cost.units(self.bytes).map_or(*actual, |units| units.min(Cost::MAX.get()));
+        }
+        actual
+    }
+
     fn start_commit(&mut self) -> impl Future<Output = Option<Settled>> + Send + use<> {
         self.is_open = false;
         if let Some(ticket) = self.ticket.take() {
             self.holds.renewals().remove(ticket);
         }
-        let (holds, record, actual) =
-            (Arc::clone(&self.holds), Arc::clone(&self.record), std::mem::take(&mut self.actual));
-        let runtime = self.runtime.clone();
-        let committing = Arc::clone(&holds).commit(Arc::clone(&record), actual.clone());
+        let ending = self.record.end(self.actual());
+        let (holds, record, runtime) = (Arc::clone(&self.holds), Arc::clone(&self.record), self.runtime.clone());
         async move {
-            match committing.await {
+            // A hold that was lost before has been reported.
+            let (id, actual) = ending?;
+            match Arc::clone(&holds).commit(Arc::clone(&record), id.clone(), actual.clone()).await {
                 Ok(settled) if settled.known => return Some(settled),
-                Ok(_) => log_unknown_hold(&record.id),
+                // A request that was admitted without the store has no hold.
+                Ok(_) if id.is_never_granted() => {}
+                Ok(_) => holds.report(&record, HoldChange::Lost),
                 Err(error) if error.is_caused_by_request() => {}
                 // The store has logged the error.
                 Err(_) => {
                     if let Some(runtime) = runtime {
-                        drop(runtime.spawn(commit_again(holds, record, actual)));
+                        drop(runtime.spawn(commit_again(holds, record, id, actual)));
                     }
                 }
             }
@@ -186,10 +145,10 @@ const PAUSES: [u32; 2] = [32, 8];
 
 /// Commits a hold after a failure of the store. A commit that was made already changes nothing. If all attempts fail, the
 /// hold ends by itself.
-async fn commit_again(holds: Arc<dyn LayerHolds>, record: Arc<HoldRecord>, actual: Vec<u64>) {
+async fn commit_again(holds: Arc<dyn LayerHolds>, record: Arc<HoldRecord>, id: ReservationId, actual: Vec<u64>) {
     for part in PAUSES {
         tokio::time::sleep(holds.limits().hold_ttl() / part).await;
-        if Arc::clone(&holds).commit(Arc::clone(&record), actual.clone()).await.is_ok() {
+        if Arc::clone(&holds).commit(Arc::clone(&record), id.clone(), actual.clone()).await.is_ok() {
             return;
         }
     }

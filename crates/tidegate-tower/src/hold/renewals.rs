@@ -5,19 +5,20 @@
 //!
 //! A hold is renewed after a quarter to a half of the ttl. If the store fails then, two more attempts follow before the
 //! hold ends. If the process dies, nothing renews its holds, and they end.
+//!
+//! A hold that is found to have ended while its request still runs is reserved again, if it counts for a limit such as
+//! `4/inflight`. If it does not fit, every round tries again.
 
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
-use tidegate::Settled;
 use tokio::{
     runtime::Handle,
     task::{JoinHandle, JoinSet},
     time,
 };
 
-use super::{HoldRecord, LayerHolds};
-use crate::service::log_unknown_hold;
+use super::{HoldRecord, LayerHolds, change::HoldChange, record::HoldStatus};
 
 /// The number of rounds of the task within a ttl.
 const ROUNDS: u32 = 4;
@@ -94,13 +95,10 @@ impl Renewals {
         Some(due.map(|(ticket, hold)| (*ticket, Arc::clone(&hold.record))).collect())
     }
 
-    fn renewed(&self, ticket: Ticket, record: &HoldRecord, settled: Settled) {
-        if settled.known {
-            if let Some(hold) = self.open.lock().by_ticket.get_mut(&ticket) {
-                hold.rounds = 0;
-            }
-        } else if self.remove(ticket) {
-            log_unknown_hold(&record.id);
+    /// Sets the rounds since the last renewal of a hold.
+    fn set_rounds(&self, ticket: Ticket, rounds: u32) {
+        if let Some(hold) = self.open.lock().by_ticket.get_mut(&ticket) {
+            hold.rounds = rounds;
         }
     }
 }
@@ -124,8 +122,29 @@ async fn renew_all(holds: Arc<dyn LayerHolds>) {
 }
 
 async fn renew(holds: Arc<dyn LayerHolds>, ticket: Ticket, record: Arc<HoldRecord>) {
-    // The store has logged an error. The next round tries again.
-    if let Ok(settled) = Arc::clone(&holds).renew(Arc::clone(&record)).await {
-        holds.renewals().renewed(ticket, &record, settled);
+    match record.status() {
+        HoldStatus::Ended => return,
+        HoldStatus::Lost => {}
+        HoldStatus::Open(id) => {
+            // The store has logged an error. The next round tries again.
+            let Ok(renewed) = Arc::clone(&holds).renew(Arc::clone(&record), id).await else { return };
+            if renewed.known {
+                record.renewed(holds.now());
+                return holds.renewals().set_rounds(ticket, 0);
+            }
+            if !record.lose(holds.limits().hold(), holds.now()) {
+                // The request has ended meanwhile.
+                return;
+            }
+            holds.report(&record, HoldChange::Lost);
+            if !record.is_in_flight(holds.limits()) {
+                holds.renewals().remove(ticket);
+                return;
+            }
+        }
+    }
+    if Arc::clone(&holds).reserve_again(Arc::clone(&record)).await {
+        holds.renewals().set_rounds(ticket, 0);
+        holds.report(&record, HoldChange::ReservedAgain);
     }
 }

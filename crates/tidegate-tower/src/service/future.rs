@@ -15,7 +15,7 @@ use super::{Shared, reserve::reserve_in_task, settlement};
 use crate::{
     decision::{PolicySpend, RequestDecision, ResponseUpdate, Settling},
     headers::Draft10Headers,
-    hold::BoxFuture,
+    hold::{BoxFuture, OpenHold},
     key::CountError,
     response::body::ResponseBody,
 };
@@ -97,7 +97,7 @@ where
         if limits.inserts_decision {
             request.extensions_mut().insert(decided.decision);
         }
-        let RequestDecision { update, mut settling, .. } = decided;
+        let RequestDecision { update, settling, .. } = decided;
         if settling.is_nothing() {
             if update.reported.is_none() {
                 return Self::unchanged(inner.call(request));
@@ -106,8 +106,9 @@ where
                 return Self { state: State::Responding { inner: inner.call(request), quota: Some(quota) } };
             }
         }
-        if let Settling::Hold(hold) = &mut settling {
-            hold.begin();
+        if let Settling::Hold(hold) = &settling {
+            hold.with(OpenHold::begin);
+            hold.insert_into(request.extensions_mut());
         }
         let (inner, shared) = (inner.call(request), Arc::clone(shared));
         Self { state: State::Awaiting { inner, shared, pending: Some((update, settling)) } }

@@ -20,7 +20,7 @@ use std::{
 
 pub use future::ResponseFuture;
 use http::{Request, Response};
-use tidegate::{FailSafe, Limiter, Op, ReservationId, Store, StoreError, now_or_never};
+use tidegate::{FailSafe, Limiter, Op, Policy, Store, StoreError, now_or_never};
 use tower_service::Service;
 
 use crate::{
@@ -117,19 +117,15 @@ pub(crate) fn log_error(error: &StoreError) {
 }
 
 /// Logs a hold that ended before its request, at most once a second.
-pub(crate) fn log_unknown_hold(id: &ReservationId) {
+pub(crate) fn log_lost_hold(policy: &Policy) {
     static TIMES: LogTimes = LogTimes::new();
-    // A request that was admitted without the store has no hold.
-    if id.is_never_granted() {
-        return;
-    }
     if let Some(unlogged) = TIMES.next() {
-        let policy = id.policy_name().unwrap_or("limits without a name");
+        let policy = policy.name().unwrap_or("limits without a name");
         tracing::warn!(
             policy,
             unlogged,
-            "the hold of a request ended before its response was sent, so its final cost is not counted: the store could \
-             not renew it, or the key was reset"
+            "the hold of a request ended before its response was sent, so the request is not counted until it is reserved \
+             again, and its final cost may not be counted: the store could not renew the hold, or the key was reset"
         );
     }
 }

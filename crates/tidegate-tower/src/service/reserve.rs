@@ -7,7 +7,7 @@ use tidegate::Store;
 use super::Shared;
 use crate::{
     decision::{PolicySpend, RequestDecision, Settling},
-    hold::{LayerHolds, OpenHold},
+    hold::{LayerHolds, OpenHold, keep::SharedHold},
     key::CountError,
 };
 
@@ -21,7 +21,7 @@ pub(super) async fn reserve<S: Store + Clone + 'static>(
         None => Settling::Charges(Vec::new()),
         Some(id) => {
             let holds = Arc::clone(shared) as Arc<dyn LayerHolds>;
-            Settling::Hold(Box::new(OpenHold::new(holds, id, spends.iter().map(|spend| (spend.policy, spend.cost)))))
+            Settling::Hold(SharedHold::new(OpenHold::new(holds, id, spends)))
         }
     };
     let hold = limits.hold();

@@ -15,7 +15,7 @@ use crate::{
     decision::{PendingCharge, ResponseUpdate, Settling},
     final_cost::FinalCost,
     head::ResponseHead,
-    hold::{BoxFuture, OpenHold},
+    hold::{BoxFuture, keep::SharedHold},
     response::{body::ResponseBody, counter::ByteCounter},
     rule::clamped_cost,
 };
@@ -37,13 +37,13 @@ where
 {
     match settling {
         Settling::Charges(charges) => correct_charges(shared, charges, update, outcome),
-        Settling::Hold(hold) => commit_hold(shared, *hold, update, outcome),
+        Settling::Hold(hold) => commit_hold(shared, hold, update, outcome),
     }
 }
 
 fn commit_hold<R, E, S>(
     shared: &Arc<Shared<S>>,
-    mut hold: OpenHold,
+    hold: SharedHold,
     mut update: ResponseUpdate,
     outcome: Result<Response<R>, E>,
 ) -> (Result<Response<R>, E>, Settled)
@@ -52,26 +52,28 @@ where
     S: Store + Clone + 'static,
 {
     let limits = &shared.limits;
+    let (policies, is_in_flight) = hold.with(|hold| (hold.policies().collect::<Box<[_]>>(), hold.is_in_flight()));
     let costs: Vec<FinalCost> = match &outcome {
         Ok(response) => {
             let response = ResponseHead::new(response);
-            hold.policies().iter().map(|policy| FinalCost::of_response(limits, *policy, &response)).collect()
+            policies.iter().map(|policy| FinalCost::of_response(limits, *policy, &response)).collect()
         }
-        Err(_) => hold.policies().iter().map(|_| FinalCost::of_error(limits)).collect(),
+        Err(_) => policies.iter().map(|_| FinalCost::of_error(limits)).collect(),
     };
-    hold.settle(&costs, 0);
-    let is_late = hold.is_in_flight() || costs.iter().any(FinalCost::is_late);
+    let is_late = is_in_flight || costs.iter().any(FinalCost::is_late);
+    hold.with(|hold| hold.settle(costs));
     let outcome = match outcome {
         Ok(response) if is_late => {
             let counter = ByteCounter::new(move |bytes| {
-                hold.settle(&costs, bytes);
+                hold.with(|hold| hold.set_bytes(bytes));
                 drop(hold);
             });
             return (Ok(response.map(|body| body.with_counter(counter))), Ok(update));
         }
         outcome => outcome,
     };
-    let policies: Box<[_]> = hold.policies().into();
+    // If the service keeps the hold, it is committed later.
+    let Some(hold) = hold.into_inner() else { return (outcome, Ok(update)) };
     let shared = Arc::clone(shared);
     let is_immediate = shared.store.store().is_immediate();
     let commit = hold.commit();

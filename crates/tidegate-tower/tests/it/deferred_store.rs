@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -21,20 +21,35 @@ pub(crate) struct DeferredStore {
     pub(crate) gate: Arc<Semaphore>,
     /// The number of commits that get no answer and do nothing.
     pub(crate) lost_commits: Arc<AtomicUsize>,
+    /// Whether no operation is carried out or answered.
+    pub(crate) fails: Arc<AtomicBool>,
+    /// The number of decisions on several requests that were asked for.
+    pub(crate) asked: Arc<AtomicUsize>,
+    /// Whether no reservation is made or answered.
+    pub(crate) fails_to_reserve: Arc<AtomicBool>,
+}
+
+fn broken() -> StoreError {
+    StoreError::Unavailable { cause: "broken", message: "no answer".to_owned() }
 }
 
 impl DeferredStore {
     /// A store that answers soon.
     pub(crate) fn new(limiter: Arc<Limiter>) -> Self {
-        Self { limiter, gate: Arc::new(Semaphore::new(1)), lost_commits: Arc::default() }
+        Self { gate: Arc::new(Semaphore::new(1)), ..Self::silent(limiter) }
     }
 
     /// A store that answers nothing until its gate has a permit.
     pub(crate) fn silent(limiter: Arc<Limiter>) -> Self {
-        Self { limiter, gate: Arc::new(Semaphore::new(0)), lost_commits: Arc::default() }
+        let gate = Arc::new(Semaphore::new(0));
+        let (lost_commits, fails, asked, fails_to_reserve) = Default::default();
+        Self { limiter, gate, lost_commits, fails, asked, fails_to_reserve }
     }
 
     async fn after<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        if self.fails.load(SeqCst) {
+            return Err(broken());
+        }
         let answer = answer.await;
         tokio::task::yield_now().await;
         drop(self.gate.acquire().await);
@@ -48,6 +63,7 @@ impl Store for DeferredStore {
     }
 
     async fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
+        self.asked.fetch_add(1, SeqCst);
         self.after(Store::decide_all(&self.limiter, op, spends)).await
     }
 
@@ -68,6 +84,9 @@ impl Store for DeferredStore {
     }
 
     async fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, StoreError> {
+        if self.fails_to_reserve.load(SeqCst) {
+            return Err(broken());
+        }
         self.after(Store::reserve_all(&self.limiter, spends, hold)).await
     }
 

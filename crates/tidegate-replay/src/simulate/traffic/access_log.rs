@@ -1,4 +1,5 @@
 //! Writes traffic as an access log in the combined format of nginx and Apache. The times are whole seconds, and lines have no costs.
+//! Durations are the last word of a line, as `%D` of Apache writes them.
 
 use std::io::{self, Write};
 
@@ -48,7 +49,7 @@ pub fn write(
     // No client uses this stream.
     let mut random = Random::new(traffic.seed, u64::MAX);
     let (mut second, mut date) = (None, String::new());
-    for SimulatedRequest { time_us, client, kind, .. } in requests {
+    for SimulatedRequest { time_us, client, kind, duration_us, .. } in requests {
         if second != Some(time_us / 1_000_000) {
             second = Some(time_us / 1_000_000);
             date = strftime(time_us, "%d/%b/%Y:%H:%M:%S +0000");
@@ -62,7 +63,11 @@ pub fn write(
         let referer = if referer.is_empty() { "-".to_owned() } else { format!("{SITE}{referer}") };
         let address = traffic.address(client);
         let request = format_args!("{method} {path} {protocol}");
-        writeln!(out, "{address} - - [{date}] \"{request}\" {status} {bytes} \"{referer}\" \"{agent}\"")?;
+        write!(out, "{address} - - [{date}] \"{request}\" {status} {bytes} \"{referer}\" \"{agent}\"")?;
+        if traffic.mean_request_us > 0 {
+            write!(out, " {duration_us}")?;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }

@@ -12,11 +12,11 @@ pub mod csv;
 mod stream;
 mod visitors;
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::Duration};
 
 use tidegate::Limit;
 
-use crate::window_us;
+use crate::{logs::MAX_DURATION, micros, replay::MAX_AT_ONCE, window_us};
 pub use stream::{RequestKind, RequestStream, SimulatedRequest};
 
 /// Maximum number of clients. Each has its own address.
@@ -27,6 +27,11 @@ pub const DEFAULT_START_US: u64 = 1_767_603_600_000_000;
 const LATEST_US: u64 = 9_000_000_000_000_000;
 /// Approximate number of requests that spend a whole limit. For a larger limit, each request costs several units.
 const REQUESTS_PER_LIMIT: u64 = 1_000;
+/// Shortest mean duration of a request.
+const MIN_REQUEST: Duration = Duration::from_millis(1);
+/// Window of the limit that sets the size of pages for a limit on requests at once, in mean durations of a request. A page then has
+/// as many requests as may run at once, and takes a fifth of the time that one of them takes.
+const DURATIONS_PER_WINDOW: u32 = 4;
 /// Minimum duration of traffic for a limit, in windows.
 const MIN_WINDOWS: u64 = 4;
 
@@ -92,6 +97,9 @@ pub struct Traffic {
     pub cost: u64,
     /// The limit that adversaries attack, and that sets the size of pages. [`TrafficShape::Mix`] ignores it.
     pub limit: Limit,
+    /// Mean duration of a request, in microseconds. Durations are distributed exponentially, and last from 1 ms to 24 hours. 0 for
+    /// requests without durations.
+    pub mean_request_us: u64,
     /// Start of the traffic, in microseconds since the epoch.
     pub start_us: u64,
     /// Seed of the random numbers. The same seed gives the same requests.
@@ -108,6 +116,7 @@ impl Default for Traffic {
             per_minute: 6.0,
             cost: 1,
             limit: Limit::new(60, std::time::Duration::from_secs(60)).expect("60/1m is a limit"),
+            mean_request_us: 0,
             start_us: DEFAULT_START_US,
             seed: 1,
         }
@@ -119,12 +128,6 @@ impl Traffic {
     ///
     /// # Errors
     /// If the load is not a positive number.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "approximate numbers; a float saturates"
-    )]
     pub fn for_limit(
         limit: Limit,
         shape: TrafficShape,
@@ -133,10 +136,53 @@ impl Traffic {
         load: f64,
         seed: u64,
     ) -> Result<Self, TrafficError> {
+        let cost = (limit.max() / REQUESTS_PER_LIMIT).max(1);
+        Self::for_windowed(limit, cost, shape, (clients, requests, load), seed)
+    }
+
+    /// Returns traffic that a limit on requests at once affects: about `requests` requests that last `mean_request` on average, and an
+    /// average of `load` times the limit at once for each client.
+    ///
+    /// # Errors
+    /// If the limit, the duration or the load is out of range.
+    pub fn for_requests_at_once(
+        max: u64,
+        mean_request: Duration,
+        shape: TrafficShape,
+        (clients, requests, load): (u32, u64, f64),
+        seed: u64,
+    ) -> Result<Self, TrafficError> {
+        if !(1..=MAX_AT_ONCE).contains(&max) {
+            return Err(TrafficError::AtOnce { max });
+        }
+        if !(MIN_REQUEST..=MAX_DURATION).contains(&mean_request) {
+            return Err(TrafficError::RequestDuration);
+        }
+        // The size of pages and attacks follows from a limit with a window: so many requests, one after the other, keep the limit on
+        // requests at once full.
+        let window = mean_request * DURATIONS_PER_WINDOW;
+        let limit =
+            Limit::new(max * u64::from(DURATIONS_PER_WINDOW), window).map_err(|_| TrafficError::RequestDuration)?;
+        let traffic = Self::for_windowed(limit, 1, shape, (clients, requests, load), seed)?;
+        Ok(Self { mean_request_us: micros(mean_request), ..traffic })
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "approximate numbers; a float saturates"
+    )]
+    fn for_windowed(
+        limit: Limit,
+        cost: u64,
+        shape: TrafficShape,
+        (clients, requests, load): (u32, u64, f64),
+        seed: u64,
+    ) -> Result<Self, TrafficError> {
         if !load.is_finite() || load <= 0.0 {
             return Err(TrafficError::Load { load });
         }
-        let cost = (limit.max() / REQUESTS_PER_LIMIT).max(1);
         let window_us = window_us(limit);
         let per_window = match shape {
             TrafficShape::Adversarial => adversary::LOAD,
@@ -151,6 +197,7 @@ impl Traffic {
             per_minute: per_window * 60e6 / window_us as f64,
             cost,
             limit,
+            mean_request_us: 0,
             start_us: DEFAULT_START_US,
             seed,
         })
@@ -161,6 +208,12 @@ impl Traffic {
     /// # Errors
     /// If an option is out of range.
     pub fn requests(&self) -> Result<RequestStream, TrafficError> {
+        self.validate()?;
+        Ok(RequestStream::new(self))
+    }
+
+    /// Returns an error if an option is out of range.
+    pub(crate) fn validate(&self) -> Result<(), TrafficError> {
         if !(1..=MAX_CLIENTS).contains(&self.clients) {
             return Err(TrafficError::Clients { clients: self.clients });
         }
@@ -173,7 +226,12 @@ impl Traffic {
         if tidegate::Cost::new(self.cost).is_err() {
             return Err(TrafficError::Cost { cost: self.cost });
         }
-        Ok(RequestStream::new(self))
+        if self.mean_request_us > 0
+            && !(MIN_REQUEST..=MAX_DURATION).contains(&Duration::from_micros(self.mean_request_us))
+        {
+            return Err(TrafficError::RequestDuration);
+        }
+        Ok(())
     }
 
     /// Returns the address of a client: IPv6 for one in eight clients, IPv4 for the others. No real client has such an address.
@@ -213,6 +271,15 @@ pub enum TrafficError {
     /// The duration is 0 or too long.
     #[error("the duration is invalid: use more than 0, and end before the year 2255")]
     Duration,
+    /// The limit on requests at once is too high.
+    #[error("a limit of {max} requests at once can't be simulated: use 1 to {MAX_AT_ONCE}")]
+    AtOnce {
+        /// Maximum of the limit.
+        max: u64,
+    },
+    /// The mean duration of requests is out of range.
+    #[error("the mean duration of requests is out of range: use 1ms to 1d")]
+    RequestDuration,
     /// The cost is out of range.
     #[error("a cost of {cost} is out of range: use 1 to 1000000000000")]
     Cost {

@@ -3,10 +3,10 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{
-    Traffic,
+    MIN_REQUEST, Traffic,
     behaviour::{Behaviour, clients},
 };
-use crate::simulate::random::Random;
+use crate::{logs::MAX_DURATION, micros, simulate::random::Random};
 
 /// A simulated request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct SimulatedRequest {
     pub client: u32,
     /// Units that the request costs.
     pub cost: u64,
+    /// Duration in microseconds; 0 if requests have no durations.
+    pub duration_us: u64,
     /// Purpose of the request.
     pub kind: RequestKind,
 }
@@ -47,6 +49,9 @@ pub struct RequestStream {
     next: BinaryHeap<Reverse<(u64, u32, RequestKind)>>,
     cost: u64,
     end_us: u64,
+    mean_request_us: u64,
+    /// Random numbers of the durations, which no client uses. So durations change nothing else.
+    durations: Random,
 }
 
 impl RequestStream {
@@ -57,6 +62,8 @@ impl RequestStream {
             next: BinaryHeap::with_capacity(traffic.clients as usize),
             cost: traffic.cost,
             end_us: traffic.start_us + traffic.duration_us,
+            mean_request_us: traffic.mean_request_us,
+            durations: Random::new(traffic.seed, u64::MAX - 1),
         };
         for client in 0..traffic.clients {
             stream.schedule(client);
@@ -72,6 +79,21 @@ impl RequestStream {
             self.next.push(Reverse((time_us, client, kind)));
         }
     }
+
+    /// Returns the duration of the next request.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a random number; a float saturates"
+    )]
+    fn duration_us(&mut self) -> u64 {
+        if self.mean_request_us == 0 {
+            return 0;
+        }
+        let duration_us = self.durations.exponential(self.mean_request_us as f64) as u64;
+        duration_us.clamp(micros(MIN_REQUEST), micros(MAX_DURATION))
+    }
 }
 
 impl Iterator for RequestStream {
@@ -80,6 +102,6 @@ impl Iterator for RequestStream {
     fn next(&mut self) -> Option<SimulatedRequest> {
         let Reverse((time_us, client, kind)) = self.next.pop()?;
         self.schedule(client);
-        Some(SimulatedRequest { time_us, client, cost: self.cost, kind })
+        Some(SimulatedRequest { time_us, client, cost: self.cost, duration_us: self.duration_us(), kind })
     }
 }

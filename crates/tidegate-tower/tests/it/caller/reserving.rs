@@ -186,3 +186,49 @@ async fn fifty_concurrent_calls_never_spend_more_than_the_budget_in_any_minute()
     let most = charges.iter().map(|(begin, _)| minute_from(*begin)).max().expect("fifty calls");
     assert!((81..=100).contains(&most), "{most} of 100 tokens in a minute");
 }
+
+/// Two budgets that share the store, and no queue, as two processes do.
+fn two_processes(of: &Policy) -> [Budget<DeferredStore>; 2] {
+    let limiter = limiter();
+    [0, 1].map(|_| Budget::new(of.clone()).in_store(DeferredStore::new(limiter.clone())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_that_other_processes_give_back_are_noticed() {
+    for (limit, wait, noticed_ms) in [("1000/1h", 50, 5_000), ("1000/1m", 20, 5_000), ("1000/2s", 1, 250)] {
+        let [one, other] = two_processes(&policy("upstream", &[limit]));
+        let call = one.reserve(&key("a"), cost(1000), minute()).await.expect("there is room");
+        let waiting = tokio::spawn(async move {
+            let call = other.acquire(&key("a"), cost(700)).await.map(drop);
+            call.map(|()| Instant::now())
+        });
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+        let at = Instant::now();
+        assert!(call.commit(300).await.expect("the store answers"), "{limit}");
+        let admitted = waiting.await.expect("no panic").expect("it fits");
+        let noticed = Duration::from_millis(noticed_ms) + 2 * GRAIN;
+        assert!(admitted - at <= noticed, "{limit}: {:?} after the commit", admitted - at);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_takes_few_requests_to_the_store() {
+    let [one, other] = two_processes(&policy("upstream", &["1000/1h"]));
+    let _ = one.acquire(&key("a"), cost(1000)).await.expect("there is room");
+    let began = Instant::now();
+    let _ = other.acquire(&key("a"), cost(1)).await.expect("it may wait");
+    assert!(began.elapsed() < Duration::from_secs(3601), "{:?}", began.elapsed());
+    let asked = other.store().asked.load(std::sync::atomic::Ordering::SeqCst);
+    assert!((700..800).contains(&asked), "{asked} requests in an hour");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_other_processes_share_is_not_asked_for_again_and_again() {
+    let [one, other] = two_processes(&policy("upstream", &["1000/1h"]));
+    one.pause(&key("a"), Duration::from_secs(600)).await;
+    let began = Instant::now();
+    let _ = other.acquire(&key("a"), cost(1)).await.expect("it may wait");
+    assert!((600..602).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    let asked = other.store().asked.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(asked <= 3, "{asked} requests");
+}
