@@ -4,3 +4,4 @@ mod faults;
 mod node;
 mod over_memory;
 mod processes;
+mod protocol;
