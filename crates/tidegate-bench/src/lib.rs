@@ -10,6 +10,7 @@ pub mod compare;
 pub mod contenders;
 pub mod heap;
 pub mod holds;
+pub mod leases;
 pub mod machine;
 pub mod measure;
 pub mod middleware;

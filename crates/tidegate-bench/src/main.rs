@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
-use tidegate_bench::{compare, holds, middleware, progress, redis_store, replay, service};
+use tidegate_bench::{compare, holds, leases, middleware, progress, redis_store, replay, service};
 
 /// Measures Tidegate and compares it with other limiters
 #[derive(Debug, Parser)]
@@ -33,6 +33,8 @@ enum Command {
     Replay(replay::Options),
     /// Compare holds in memory with check and refund, and checks on keys with and without open holds
     Holds(holds::Options),
+    /// Compare nodes that lease units of a Redis with nodes that ask it for each decision
+    Leases(leases::Options),
     /// Serve the bare route that the service is compared with
     #[command(hide = true)]
     BareRoute {
@@ -85,6 +87,7 @@ fn run(Cli { command, format }: Cli) -> Result<()> {
         Command::Middleware(options) => format.print(&middleware::run(&options)?),
         Command::Replay(options) => format.print(&replay::run(&options)?),
         Command::Holds(options) => format.print(&holds::run(&options)?),
+        Command::Leases(options) => format.print(&leases::run(&options)?),
         Command::BareRoute { address } => service::bare_route::serve(address),
         Command::Layered { layer, address } => middleware::serve(layer, address),
     }

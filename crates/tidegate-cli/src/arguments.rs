@@ -14,8 +14,8 @@ pub(crate) use reservations::{
     CommitArguments, HoldEnd, ReleaseArguments, RenewArguments, ReserveArguments, RunArguments,
 };
 pub(crate) use simulate::{
-    AccuracyArguments, CompareArguments, LimitArguments, SimulateCommand, SimulatedArguments, TrafficArguments,
-    TrafficFormat, TrialArguments,
+    AccuracyArguments, CompareArguments, LeaseArguments, LimitArguments, SimulateCommand, SimulatedArguments,
+    TrafficArguments, TrafficFormat, TrialArguments,
 };
 
 /// Shown below the help of the command.

@@ -4,6 +4,7 @@ mod arguments;
 mod client;
 mod completions;
 mod configuration;
+mod lease_simulation;
 mod logging;
 mod man_pages;
 mod outcome;

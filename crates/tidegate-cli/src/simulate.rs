@@ -26,6 +26,7 @@ use crate::{
         AccuracyArguments, CompareArguments, Format, LimitArguments, LogArguments, SimulateCommand, SimulatedArguments,
         TrafficArguments, TrafficFormat, TrialArguments,
     },
+    lease_simulation,
     outcome::Outcome,
     output,
     replay::{
@@ -45,6 +46,7 @@ pub(crate) fn run(command: &SimulateCommand, format: Format) -> anyhow::Result<O
         SimulateCommand::Boundary(arguments) => show_boundary(arguments, format),
         SimulateCommand::Accuracy(arguments) => show_accuracy(arguments, format),
         SimulateCommand::Compare(arguments) => show_comparison(arguments, format),
+        SimulateCommand::Leases(arguments) => lease_simulation::run(arguments, format),
         SimulateCommand::Traffic(arguments) => print_traffic(arguments),
     }
 }

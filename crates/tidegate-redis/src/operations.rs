@@ -174,6 +174,10 @@ impl Store for RedisStore {
         Ok(found)
     }
 
+    fn has_leases(&self) -> bool {
+        true
+    }
+
     fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
         Some(AnyStore::new(self.at(time)))
     }

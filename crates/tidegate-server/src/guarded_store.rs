@@ -148,12 +148,27 @@ impl<S: Store> Store for GuardedStore<S> {
         within(OPERATION_TIMEOUT, self.store.settle(id, spent, policies)).await
     }
 
+    async fn close(&self) {
+        // A foreign store must not prevent the service from stopping.
+        let _ = tokio::time::timeout(OPERATION_TIMEOUT, AssertUnwindSafe(self.store.close()).catch_unwind()).await;
+    }
+
     fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
         self.store.at_time(time)
     }
 
     fn is_immediate(&self) -> bool {
         self.store.is_immediate()
+    }
+
+    fn decide_locally(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+        let decision = catch_unwind(AssertUnwindSafe(|| self.store.decide_locally(op, policy, key, cost)));
+        // A store that panicked is asked again, and that error is reported.
+        decision.unwrap_or(None)
+    }
+
+    fn has_leases(&self) -> bool {
+        self.store.has_leases()
     }
 
     fn is_shared(&self) -> bool {

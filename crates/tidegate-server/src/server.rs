@@ -26,6 +26,9 @@ use crate::{
     transports::{grpc, http, resp},
 };
 
+/// How long the store may take to give back its leases when the service stops.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A running service.
 #[derive(Debug)]
 pub struct Server {
@@ -90,7 +93,7 @@ impl Server {
             addresses[transport as usize] = socket.as_ref().map(TcpListener::local_addr).transpose()?;
             sockets[transport as usize] = socket;
         }
-        let store = open_store(&config.store)?;
+        let store = store::with_leases(open_store(&config.store)?, &config.policies)?;
         let dashboard = Arc::new(Dashboard::new(Clock::system().now().as_micros() / 1_000_000));
         let policies = std::mem::take(&mut config.policies);
         let service = Service::observed(policies, &settings, store, Arc::<Dashboard>::clone(&dashboard));
@@ -153,6 +156,8 @@ impl Server {
         stop.cancel();
         connections.close();
         let _ = tokio::time::timeout(settings.drain, connections.wait()).await;
+        // What a store can't give back ends by itself.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.context.service.store().store().close()).await;
         connections.len()
     }
 }

@@ -1,9 +1,10 @@
 //! Opens the store that the settings name: the only place that selects a store by its URL.
 
-use tidegate::{AnyStore, Limiter, MemoryStore};
+use tidegate::{AnyStore, Limiter, MemoryStore, Store as _};
+use tidegate_leases::LeasedStore;
 use tidegate_redis::RedisStore;
 
-use crate::config::{ConfigError, StoreSettings};
+use crate::config::{ConfigError, Policies, StoreSettings};
 
 /// Opens the store of `settings.url`: `memory`, or a URL of Redis. A Redis that does not answer yet is not an error: the
 /// store connects as soon as it does.
@@ -16,6 +17,30 @@ pub fn open(settings: &StoreSettings) -> Result<AnyStore, ConfigError> {
         _ => open_redis(settings),
     };
     store.map_err(|message| ConfigError::new("store", message))
+}
+
+/// The store with leases of it for the policies that ask for them. A store that no other process uses needs no leases.
+///
+/// # Errors
+/// If a policy asks for leases and the store has none.
+pub(crate) fn with_leases(store: AnyStore, policies: &Policies) -> Result<AnyStore, ConfigError> {
+    if !store.is_shared() {
+        return Ok(store);
+    }
+    if store.has_leases() {
+        // A policy may ask for leases when the configuration is read again.
+        return LeasedStore::new(store).map(AnyStore::new).map_err(|error| ConfigError::new("store", error.to_string()));
+    }
+    match policies.iter().find(|(_, configured)| configured.policy.lease().is_some()) {
+        None => Ok(store),
+        Some((name, _)) => {
+            let message = format!(
+                "policy `{name}` has a `lease`, but the store `{}` has no leases: remove `lease`, or use a Redis",
+                store.report().kind
+            );
+            Err(ConfigError::new("store", message))
+        }
+    }
 }
 
 fn open_memory(settings: &StoreSettings) -> Result<AnyStore, String> {

@@ -59,6 +59,7 @@ pub(crate) enum Under {
 pub struct Decision {
     pub(crate) reason: Reason,
     pub(crate) degraded: bool,
+    pub(crate) leased: bool,
     pub(crate) part: u16,
     pub(crate) under: Under,
     pub(crate) limit: Limit,
@@ -138,6 +139,11 @@ impl Decision {
     /// Whether the answer may differ from that of the key's own state, because the store had no room or was not available.
     pub fn is_degraded(&self) -> bool {
         self.degraded
+    }
+
+    /// Whether a node decided by units that it has leased from the store. What remains is then what is left of its leases.
+    pub fn is_leased(&self) -> bool {
+        self.leased
     }
 
     /// The index of the request whose limit decided, among several requests decided as one.

@@ -26,6 +26,7 @@ pub use crate::{
     algorithm::AlgorithmKind,
     decide_all::{combine, distinct, refuse_in_flight},
     key_state::{KeyState, change_parts, decide_all, reserve_all},
+    memory::Fingerprints,
 };
 
 /// The numbers of one limit.
@@ -169,11 +170,43 @@ pub fn degraded(mut decision: Decision) -> Decision {
 
 /// A denial from `elapsed_us` microseconds ago, with its waits counted from now. It is marked as degraded, because the
 /// store was not called again.
-pub fn remembered(mut decision: Decision, elapsed_us: u64) -> Decision {
-    decision.retry_after_us = decision.retry_after_us.map(|wait| wait.saturating_sub(elapsed_us).max(1));
+pub fn remembered(decision: Decision, elapsed_us: u64) -> Decision {
+    degraded(still_denied(decision, elapsed_us))
+}
+
+/// The admission of a request by a node, under a lease that the store granted `elapsed_us` microseconds ago with the
+/// decision `granted`. `left` is what is left of the node's leases after the request.
+pub fn admitted_under_lease(
+    mut granted: Decision,
+    left: u64,
+    elapsed_us: u64,
+    charged_at: Option<Timestamp>,
+) -> Decision {
+    granted.reason = Reason::Allowed;
+    granted.leased = true;
+    granted.used = granted.used.saturating_sub(left);
+    granted.remaining = left.min(granted.capacity);
+    granted.retry_after_us = None;
+    granted.charged_at = charged_at;
+    since(granted, elapsed_us)
+}
+
+/// A denial of the store from `elapsed_us` microseconds ago that is still true, with its waits counted from now.
+pub fn still_denied(mut denied: Decision, elapsed_us: u64) -> Decision {
+    denied.retry_after_us = denied.retry_after_us.map(|wait| wait.saturating_sub(elapsed_us).max(1));
+    since(denied, elapsed_us)
+}
+
+/// The decision with its times until no units are in use counted from `elapsed_us` microseconds later.
+fn since(mut decision: Decision, elapsed_us: u64) -> Decision {
     decision.reset_after_us = decision.reset_after_us.saturating_sub(elapsed_us);
     decision.limit_reset_after_us = decision.limit_reset_after_us.saturating_sub(elapsed_us);
-    degraded(decision)
+    decision
+}
+
+/// Whether two policies decide alike: by the same state, algorithm, limits and mode, with leases of the same term.
+pub fn decide_alike(one: &Policy, other: &Policy) -> bool {
+    one.decides_as(other)
 }
 
 /// The decision without the store: admitted and not counted, or denied. A policy in shadow mode never denies.
@@ -196,6 +229,11 @@ pub fn refund(policy: &Policy, returned: bool, limits: &[LimitStatus]) -> Refund
         remaining: remaining.min().unwrap_or(0),
         reset_after_us: limits.iter().map(|status| status.reset_after_us).max().unwrap_or(0),
     }
+}
+
+/// The answer of a node that took units back into its own lease, or that dropped the refund. `peeked` says what remains.
+pub fn refund_by_node(peeked: &Decision, returned: bool) -> Refund {
+    Refund { returned, remaining: peeked.remaining, reset_after_us: peeked.reset_after_us }
 }
 
 /// The answer to a refund under a ban: no units remain.

@@ -336,6 +336,10 @@ impl Store for Limiter {
         true
     }
 
+    fn has_leases(&self) -> bool {
+        true
+    }
+
     fn is_shared(&self) -> bool {
         false
     }

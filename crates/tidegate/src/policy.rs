@@ -1,12 +1,13 @@
 //! [`Policy`]: a name, one or more limits, an algorithm and a mode.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use siphasher::sip128::SipHasher13;
 
 use crate::{
     algorithm::{Algorithm, AlgorithmKind, Burst},
     algorithms::gcra,
+    duration_text::format_duration,
     failure::{OnStoreFailure, Share},
     layout::{Layout, LimitSpec},
     limit::Limit,
@@ -17,6 +18,9 @@ use crate::{
 pub(crate) const MAX_LIMITS: usize = 8;
 
 const MAX_NAME: usize = 128;
+
+/// How long a node may remember a denial of a shared store, unless a policy says otherwise.
+const DENY_CACHE: Duration = Duration::from_secs(1);
 
 /// Whether a policy denies requests.
 ///
@@ -94,6 +98,9 @@ pub struct Policy {
     supplied_by_caller: bool,
     on_store_failure: OnStoreFailure,
     reservation_bounds: ReservationBounds,
+    /// The term of the leases of nodes.
+    lease: Option<Duration>,
+    deny_cache: Duration,
     /// The policy that decides in this process while the store fails, for [`OnStoreFailure::Local`].
     local: Option<Arc<Policy>>,
 }
@@ -166,6 +173,8 @@ impl Policy {
             has_in_flight_limit,
             on_store_failure: OnStoreFailure::default(),
             reservation_bounds: ReservationBounds::default(),
+            lease: None,
+            deny_cache: DENY_CACHE,
             local: None,
         };
         Ok(policy.with_algorithm(Algorithm::default()))
@@ -269,6 +278,7 @@ impl Policy {
         let mut shared = self.clone();
         shared.local = None;
         shared.on_store_failure = OnStoreFailure::default();
+        shared.lease = None;
         shared.limits = self.limits.iter().map(|limit| limit.with_max(part.of(limit.max()))).collect();
         shared.layout = Arc::new(Layout::new(self.algorithm, &shared.limits));
         let capacities: Vec<u64> = self.specs.iter().map(|spec| part.of(spec.capacity)).collect();
@@ -286,6 +296,48 @@ impl Policy {
     /// The bounds on its holds and leases.
     pub fn reservation_bounds(&self) -> &ReservationBounds {
         &self.reservation_bounds
+    }
+
+    /// The same policy, whose nodes may lease units of a shared store for `term` and admit requests by themselves meanwhile.
+    ///
+    /// Only a store that leases does so; see the crate `tidegate-leases`. A limit is never exceeded, but units that a node
+    /// has leased and not used are missing elsewhere, and each unit counts up to `term` longer.
+    ///
+    /// # Errors
+    /// If the term is not within 1 ms and [`ReservationBounds::max_lease`], if it is longer than half of the shortest
+    /// window, or if the policy has a limit on the units in open holds.
+    pub fn with_lease(mut self, term: Duration) -> Result<Self, PolicyError> {
+        if self.has_in_flight_limit {
+            return Err(PolicyError::LeaseInFlight);
+        }
+        if self.reservation_bounds.lease_ttl(term).is_err() {
+            return Err(PolicyError::LeaseRange { term, max: self.reservation_bounds.max_lease() });
+        }
+        let shortest = self.limits.iter().map(Limit::window).min().unwrap_or_default();
+        if term > shortest / 2 {
+            return Err(PolicyError::LeaseTerm { term, max: shortest / 2 });
+        }
+        self.lease = Some(term);
+        Ok(self)
+    }
+
+    /// The term of the leases of nodes, if they may lease units.
+    #[inline]
+    pub fn lease(&self) -> Option<Duration> {
+        self.lease
+    }
+
+    /// The same policy with another longest time for which a node that leases units may repeat a denial of the shared store
+    /// without asking again: 1 s by default, 0 for never.
+    #[must_use]
+    pub fn with_deny_cache(mut self, longest: Duration) -> Self {
+        self.deny_cache = longest;
+        self
+    }
+
+    /// The longest time for which a node that leases units may repeat a denial.
+    pub fn deny_cache(&self) -> Duration {
+        self.deny_cache
     }
 
     /// Whether some limit is on the units in open holds. Requests under such a policy are reserved, not checked.
@@ -357,6 +409,16 @@ impl Policy {
         &self.layout
     }
 
+    /// Whether both decide by the same state, algorithm, limits and mode, with leases of the same term.
+    #[inline]
+    pub(crate) fn decides_as(&self, other: &Self) -> bool {
+        let has_same_specs = Arc::ptr_eq(&self.specs, &other.specs) || self.specs == other.specs;
+        has_same_specs
+            && self.identity == other.identity
+            && self.layout.id() == other.layout.id()
+            && (self.mode, self.lease) == (other.mode, other.lease)
+    }
+
     /// Allocated bytes, shared with copies of the policy.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.limits) + size_of_val(&*self.specs) + self.layout.heap_bytes()
@@ -411,6 +473,29 @@ pub enum PolicyError {
         bursts: usize,
         /// The number of limits.
         limits: usize,
+    },
+    /// A policy with a limit on the units in open holds can't have leases.
+    #[error("a policy with an `inflight` limit can't have leases: use separate policies")]
+    LeaseInFlight,
+    /// The term of leases is out of range.
+    #[error("a lease of {} is out of range: use 1ms to {}", format_duration(*.term), format_duration(*.max))]
+    LeaseRange {
+        /// The given term.
+        term: Duration,
+        /// The longest lease of the policy.
+        max: Duration,
+    },
+    /// The term of leases is too long for the shortest window.
+    #[error(
+        "a lease of {} is longer than half of the shortest window: use at most {}, better a fifth of that",
+        format_duration(*.term),
+        format_duration(*.max)
+    )]
+    LeaseTerm {
+        /// The given term.
+        term: Duration,
+        /// Half of the shortest window.
+        max: Duration,
     },
     /// Two limits have the same window.
     #[error("two limits have the same window as `{limit}`: keep the smaller one")]

@@ -22,7 +22,7 @@ use crate::machine::Machine;
 use crate::options::Size;
 
 pub use report::RedisReport;
-pub(crate) use servers::{field, info, version};
+pub(crate) use servers::{RedisServers, field, info, version};
 
 /// One benchmark of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -15,25 +15,25 @@ use super::rival::Rival;
 
 /// One server, or a cluster of three masters.
 #[derive(Debug)]
-pub(super) enum RedisServers {
+pub(crate) enum RedisServers {
     Server(Server),
     Cluster(Cluster),
 }
 
 /// A connection of a rival.
 #[derive(Clone)]
-pub(super) enum RivalConnection {
+pub(crate) enum RivalConnection {
     Server(MultiplexedConnection),
     Cluster(ClusterConnection),
 }
 
 /// The resource usage of all servers since their start.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ServerUsage {
+pub(crate) struct ServerUsage {
     /// Processor time, in seconds.
-    pub(super) processor: f64,
+    pub(crate) processor: f64,
     /// Time within scripts, in seconds.
-    pub(super) script: f64,
+    pub(crate) script: f64,
 }
 
 impl RedisServers {
@@ -56,7 +56,7 @@ impl RedisServers {
     }
 
     /// Our store, with timeouts so long that Redis makes every decision.
-    pub(super) async fn store(&self) -> Result<RedisStore> {
+    pub(crate) async fn store(&self) -> Result<RedisStore> {
         let url = match self {
             Self::Server(server) => server.url(),
             Self::Cluster(cluster) => cluster.url(),
@@ -89,14 +89,14 @@ impl RedisServers {
     }
 
     /// Deletes all keys.
-    pub(super) fn flush(&self) {
+    pub(crate) fn flush(&self) {
         for mut wire in self.wires() {
             wire.command(["FLUSHALL", "SYNC"]).expect_ok();
         }
     }
 
     /// The resource usage of the servers so far.
-    pub(super) fn usage(&self) -> ServerUsage {
+    pub(crate) fn usage(&self) -> ServerUsage {
         let mut usage = ServerUsage::default();
         for mut wire in self.wires() {
             let cpu = info(&mut wire, "cpu");

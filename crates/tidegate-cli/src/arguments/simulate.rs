@@ -17,8 +17,54 @@ pub(crate) enum SimulateCommand {
     /// Compare all algorithms on one trace: simulated traffic or a log. For a limit on requests at once, such as 4/inflight: show what
     /// it denies, and which limits would deny nothing.
     Compare(CompareArguments),
+    /// Show what leases of nodes admit, how often they call the shared store, and the worst window.
+    Leases(LeaseArguments),
     /// Print simulated traffic as a trace or as an access log.
     Traffic(TrafficArguments),
+}
+
+/// Nodes, their network and the requests.
+#[derive(Debug, Args)]
+pub(crate) struct LeaseArguments {
+    /// The limit.
+    #[arg(long, short, default_value = "10000/1m", value_name = "LIMIT", value_parser = windowed)]
+    pub(crate) limit: Limit,
+    /// Algorithm.
+    #[arg(long, default_value = "sliding_log", value_name = "NAME")]
+    pub(crate) algorithm: Algorithm,
+    /// Number of nodes.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) nodes: u16,
+    /// Term of a lease.
+    #[arg(long, default_value = "200ms", value_name = "SPAN", value_parser = duration)]
+    pub(crate) term: Duration,
+    /// Time that a message takes in each direction.
+    #[arg(long, default_value = "1ms", value_name = "SPAN", value_parser = duration)]
+    pub(crate) latency: Duration,
+    /// Most time that is added to it at random.
+    #[arg(long, default_value = "1ms", value_name = "SPAN", value_parser = duration)]
+    pub(crate) jitter: Duration,
+    /// Units that all nodes request, as a multiple of the limit.
+    #[arg(long, default_value_t = 1.5, value_name = "TIMES")]
+    pub(crate) demand: f64,
+    /// Units of a request.
+    #[arg(long, default_value_t = 1, value_name = "UNITS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub(crate) cost: u64,
+    /// Simulated time.
+    #[arg(long, default_value = "5m", value_name = "SPAN", value_parser = duration)]
+    pub(crate) duration: Duration,
+    /// Share of messages that are lost.
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
+    pub(crate) lost: f64,
+    /// Share of messages that arrive twice.
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
+    pub(crate) repeated: f64,
+    /// Crashes of each node in an hour.
+    #[arg(long, default_value_t = 0.0, value_name = "NUMBER")]
+    pub(crate) crashes_per_hour: f64,
+    /// Seed of the random numbers.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 /// The limit, the algorithms and the report.
@@ -128,7 +174,7 @@ pub(crate) enum TrafficFormat {
 fn windowed(text: &str) -> Result<Limit, String> {
     let limit: Limit = text.parse().map_err(|error: tidegate::LimitError| error.to_string())?;
     if limit.is_in_flight() {
-        return Err("a limit on requests at once has no window to attack: use a limit such as 60/1m".to_owned());
+        return Err("a limit on requests at once has no window: use a limit such as 60/1m".to_owned());
     }
     Ok(limit)
 }

@@ -193,3 +193,32 @@ fn usage_errors_have_a_hint() {
         assert!(code == Some(2) && output.contains(hint), "{arguments:?}: {code:?} {output}");
     }
 }
+
+#[test]
+fn leases_admit_nearly_the_whole_limit_with_few_calls_and_never_more() {
+    let found = json(&["simulate", "leases", "--duration", "2m"]);
+    assert!(found["share_admitted"].as_f64().expect("a share") > 0.95, "{found}");
+    assert!(found["calls"].as_u64() < found["requests"].as_u64(), "{found}");
+    assert_eq!(found["exceeded"], false);
+    let faults =
+        ["simulate", "leases", "--duration", "2m", "--lost", "0.1", "--repeated", "0.1", "--crashes-per-hour", "600"];
+    assert!(json(&faults)["worst_window_units"].as_u64() <= Some(10_000));
+    let text = printed(&["simulate", "leases", "--duration", "1m"]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80) && text.contains("worst window"), "{text}");
+}
+
+#[test]
+fn leases_that_cannot_be_simulated_are_refused() {
+    for (arguments, expected) in [
+        (&["--term", "31s"][..], "a lease of 31s is out of range"),
+        (&["--limit", "10/1s", "--term", "600ms"], "longer than half of the shortest window"),
+        (&["--limit", "4/inflight"], "has no window"),
+        (&["--limit", "1000000000/1s"], "use a shorter --duration"),
+        (&["--lost", "2"], "--lost 2 is not a share"),
+        (&["--demand", "0"], "--demand 0 is no demand"),
+    ] {
+        let (code, error) = exit_and_output(&[&["simulate", "leases"], arguments].concat());
+        assert_eq!(code, Some(2), "{arguments:?}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+}

@@ -108,6 +108,10 @@ pub(super) struct PolicyTable {
     pub(super) max_lease: Option<Spanned<Time>>,
     /// The maximum number of open reservations of a key.
     pub(super) max_reservations: Option<Spanned<Count>>,
+    /// The term of the leases of nodes.
+    pub(super) lease: Option<Spanned<Time>>,
+    /// The longest time for which a node that leases repeats a denial.
+    pub(super) deny_cache: Option<Time>,
     #[serde(default)]
     pub(super) operations: BTreeMap<String, Spanned<OperationValue>>,
 }

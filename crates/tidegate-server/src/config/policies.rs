@@ -189,6 +189,12 @@ impl ConfiguredPolicy {
         }
         let bounds = reservation_bounds(table.max_hold, table.max_lease, table.max_reservations);
         policy = policy.with_reservation_bounds(bounds.map_err(|(span, message)| error(span, message))?);
+        if let Some(term) = table.lease {
+            policy = policy.with_lease(term.get_ref().0).map_err(|e| error(term.span(), e.to_string()))?;
+        }
+        if let Some(longest) = table.deny_cache {
+            policy = policy.with_deny_cache(longest.0);
+        }
         let key = match table.key {
             None => KeySource::ClientIp,
             Some(text) => {

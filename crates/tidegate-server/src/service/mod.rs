@@ -22,7 +22,7 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate::{
     Algorithm, AnyStore, Clock, Cost, Decision, Decisions, Degradation, FailSafe, Limit, Op, Policy, ReservationError,
-    Spend, Store, StoreError, StoreReport,
+    Spend, Store, StoreError, StoreReport, format_duration,
 };
 
 pub(crate) use self::{
@@ -412,11 +412,28 @@ fn count(
     }
 }
 
+/// Warns of leases that hold a noticeable part of a window.
+fn warn_of_long_lease(name: &str, policy: &Policy) {
+    let shortest = policy.limits().iter().map(Limit::window).min().unwrap_or_default();
+    if let Some(term) = policy.lease().filter(|term| *term > shortest / 10) {
+        tracing::warn!(
+            policy = name,
+            "the `lease` of {} is longer than a tenth of the shortest window, {}: units count up to that much longer, so \
+             fewer requests are admitted than the limit allows",
+            format_duration(term),
+            format_duration(shortest),
+        );
+    }
+}
+
 impl ActivePolicies {
     fn new(policies: Policies, metrics: &Metrics, observer: &dyn Observer) -> Self {
         let names: Vec<Arc<str>> = policies.iter().map(|(name, _)| name.into()).collect();
         let counters = names.iter().map(|name| metrics.policies.of(name)).collect();
         let observers = names.iter().map(|name| observer.policy(name)).collect();
+        for (name, configured) in policies.iter() {
+            warn_of_long_lease(name, &configured.policy);
+        }
         Self { policies, names, counters, observers }
     }
 

@@ -33,6 +33,11 @@ struct FaultyStore {
     is_immediate: bool,
 }
 
+/// A store that other processes may use, and that has no leases.
+pub(crate) fn without_leases() -> impl Store + 'static {
+    FaultyStore { is_immediate: false }
+}
+
 impl FaultyStore {
     async fn fail<T>(&self) -> Result<T, StoreError> {
         assert!(!self.is_immediate, "the disk is gone");

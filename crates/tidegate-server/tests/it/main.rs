@@ -6,6 +6,7 @@ mod bans;
 mod configuration;
 mod configuration_errors;
 mod foreign_store;
+mod leases;
 mod grpc;
 mod http;
 mod middleware;

@@ -116,6 +116,7 @@ pub(crate) fn decision(
     Decision {
         reason,
         degraded: false,
+        leased: false,
         part: 0,
         under: Under::Policy,
         limit: *limit,

@@ -72,6 +72,7 @@ impl OneLimitAnswer {
         Decision {
             reason: if shadowed { Reason::Shadow } else { self.reason },
             degraded: self.joined,
+            leased: false,
             part: 0,
             under: Under::Policy,
             limit: policy.limit,

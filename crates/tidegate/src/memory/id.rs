@@ -7,7 +7,10 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "halves of 128 bits")]
 
-use std::hash::{BuildHasher, RandomState};
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+};
 
 use siphasher::sip128::SipHasher13;
 
@@ -21,6 +24,29 @@ pub(super) struct Id {
     pub(super) order: u64,
     /// Distinguishes ids with the same `order`. It is computed last, while the search for `order` is already running.
     pub(super) rest: u64,
+}
+
+/// Fingerprints of policies and keys under a random secret, for a table of keys that others choose.
+pub struct Fingerprints(Secret);
+
+impl Fingerprints {
+    /// Fingerprints under a new secret.
+    pub fn random() -> Self {
+        Self(Secret::random())
+    }
+
+    /// The fingerprint of a key under a policy. Nobody without the secret can find two that are equal.
+    #[inline]
+    pub fn of(&self, policy: &Policy, key: &Key<'_>) -> u128 {
+        let Id { order, rest } = self.0.id(policy, key);
+        u128::from(order) << 64 | u128::from(rest)
+    }
+}
+
+impl fmt::Debug for Fingerprints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fingerprints")
+    }
 }
 
 impl Id {

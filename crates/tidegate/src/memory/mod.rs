@@ -21,6 +21,7 @@ use std::{fmt, sync::Arc};
 
 pub use bounds::{AtCapacity, AtCapacityError};
 use bounds::{Bounds, Maxima};
+pub use id::Fingerprints;
 use id::{Id, Secret};
 use shard::{KeyRequest, Shard, overflow_bits};
 

@@ -96,7 +96,10 @@ trait DynStore: Send + Sync {
     -> Answer<'a, Settled>;
     fn lease<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, lease: &'a Lease) -> Answer<'a, Leased>;
     fn settle<'a>(&'a self, id: &'a ReservationId, spent: u64, policies: &'a dyn PolicySource) -> Answer<'a, Settled>;
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
     fn at_time(&self, time: Timestamp) -> Option<AnyStore>;
+    fn decide_locally(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision>;
+    fn has_leases(&self) -> bool;
     fn is_shared(&self) -> bool;
     fn clock(&self) -> &Clock;
     fn report(&self) -> StoreReport;
@@ -192,8 +195,21 @@ impl<S: Store> DynStore for S {
         Answer::of(self, Store::settle(self, id, spent, policies))
     }
 
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(Store::close(self))
+    }
+
     fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
         Store::at_time(self, time)
+    }
+
+    #[inline]
+    fn decide_locally(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+        Store::decide_locally(self, op, policy, key, cost)
+    }
+
+    fn has_leases(&self) -> bool {
+        Store::has_leases(self)
     }
 
     fn is_shared(&self) -> bool {
@@ -214,6 +230,10 @@ impl Store for AnyStore {
     async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
         if self.is_immediate {
             return self.store.decide_now(op, policy, key, cost);
+        }
+        // Without a future, which would be allocated.
+        if let Some(decision) = self.store.decide_locally(op, policy, key, cost) {
+            return Ok(decision);
         }
         self.store.decide(op, policy, key, cost).await
     }

@@ -79,13 +79,16 @@ impl<S: Store> FailSafe<S> {
         self.accept(answer, op, policy, key, cost)
     }
 
-    /// Decides one request at once if the store is [immediate](Store::is_immediate); `None` if it is not.
+    /// Decides one request at once if the store is [immediate](Store::is_immediate), or can decide it
+    /// [locally](Store::decide_locally); `None` if it can't.
     #[inline]
     pub fn decide_now(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
-        if !self.store.is_immediate() {
-            return None;
-        }
-        Some(self.accept(self.store.decide_now(op, policy, key, cost), op, policy, key, cost))
+        let answer = if self.store.is_immediate() {
+            self.store.decide_now(op, policy, key, cost)
+        } else {
+            Ok(self.store.decide_locally(op, policy, key, cost)?)
+        };
+        Some(self.accept(answer, op, policy, key, cost))
     }
 
     /// Decides several requests as one: all are charged or, if one is denied, none.

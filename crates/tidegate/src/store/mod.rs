@@ -229,6 +229,18 @@ pub trait Store: Send + Sync {
         answer_now(self.decide(op, policy, key, cost))
     }
 
+    /// The decision, if this process can decide without waiting for anything. Otherwise call [`decide`](Self::decide), which
+    /// gives the same answer. The default is for stores that never can, and for [immediate](Self::is_immediate) ones.
+    #[inline]
+    fn decide_locally(&self, _op: Op, _policy: &Policy, _key: &Key<'_>, _cost: Cost) -> Option<Decision> {
+        None
+    }
+
+    /// Whether the store has [`lease`](Self::lease) and [`settle`](Self::settle). The default is no, like the default of both.
+    fn has_leases(&self) -> bool {
+        false
+    }
+
     /// Whether other processes may spend from the same state.
     fn is_shared(&self) -> bool {
         true
@@ -237,6 +249,12 @@ pub trait Store: Send + Sync {
     /// The clock of the decisions or, if another machine's clock decides, the clock of this machine.
     fn clock(&self) -> &Clock {
         Clock::process()
+    }
+
+    /// Gives back what this process holds of the shared state, such as leases. Call it before the process ends. The store
+    /// still decides after it.
+    fn close(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
     }
 
     /// The report of the store about itself, for metrics, readiness checks and the dashboard.
@@ -391,8 +409,21 @@ macro_rules! forward_other_operations {
             $store.settle(id, spent, policies).await
         }
 
+        async fn close(&$self) {
+            $store.close().await;
+        }
+
         fn at_time(&$self, time: Timestamp) -> Option<AnyStore> {
             $store.at_time(time)
+        }
+
+        #[inline]
+        fn decide_locally(&$self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+            $store.decide_locally(op, policy, key, cost)
+        }
+
+        fn has_leases(&$self) -> bool {
+            $store.has_leases()
         }
 
         fn is_shared(&$self) -> bool {

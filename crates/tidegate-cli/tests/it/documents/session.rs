@@ -17,10 +17,11 @@ use crate::{
 };
 
 /// The documents with commands.
-pub(super) const DOCUMENTS: [&str; 11] = [
+pub(super) const DOCUMENTS: [&str; 12] = [
     "docs/configuration.md",
     "docs/http.md",
     "docs/installing.md",
+    "docs/leases.md",
     "docs/limit-an-api.md",
     "docs/migrating.md",
     "docs/overrides.md",

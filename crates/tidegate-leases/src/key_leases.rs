@@ -1,0 +1,433 @@
+//! [`KeyLeases`]: what a node knows about one key that is requested often.
+//!
+//! A node admits from one lease of a key, and requests the next one before that one ends. When the next one arrives, the node
+//! stops to admit from the earlier one and returns what is left of it at once. A lease that is used up is settled in the call
+//! that requests the next one.
+
+use std::collections::VecDeque;
+
+use tidegate::{Cost, Decision, Key, Lease, Leased, Op, Policy, ReservationId, StoreError, Timestamp, external_store};
+
+use crate::{
+    demand::Demand,
+    denial::Denial,
+    heat::Heat,
+    slice::{Slice, StoppedLease},
+    stats::{Counters, count, count_units},
+};
+
+/// A request for a lease, which the caller sends to the shared store.
+#[derive(Debug, Clone)]
+pub struct LeaseRequest {
+    /// The policy.
+    pub policy: Policy,
+    /// The key.
+    pub key: Key<'static>,
+    /// The units to request, and the earlier lease to settle.
+    pub lease: Lease,
+    pub(crate) fingerprint: u128,
+    pub(crate) sent_at: u64,
+    settled: Option<StoppedLease>,
+}
+
+/// A lease to settle, which the caller sends to the shared store.
+#[derive(Debug, Clone)]
+pub struct SettleRequest {
+    /// The policy.
+    pub policy: Policy,
+    pub(crate) fingerprint: u128,
+    lease: StoppedLease,
+}
+
+impl SettleRequest {
+    /// The id of the lease.
+    pub fn id(&self) -> &ReservationId {
+        &self.lease.id
+    }
+
+    /// The units that were spent of it.
+    pub fn spent(&self) -> u64 {
+        self.lease.spent
+    }
+}
+
+/// The direct answer of the store to a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DirectAnswer<'a> {
+    pub(crate) op: Op,
+    pub(crate) cost: Cost,
+    pub(crate) decision: &'a Decision,
+    pub(crate) sent_at: u64,
+}
+
+/// What happens to a refund.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RefundOf {
+    /// The units are in the open lease again.
+    OpenLease,
+    /// The lease has ended: the units stay spent.
+    EndedLease,
+    /// The store charged them.
+    Store,
+}
+
+/// The leases of a key on this node.
+#[derive(Debug)]
+pub(crate) struct KeyLeases {
+    pub(crate) policy: Policy,
+    key: Key<'static>,
+    term: u64,
+    /// The lease from which requests are admitted.
+    current: Option<Slice>,
+    /// Leases to settle.
+    stopped: VecDeque<StoppedLease>,
+    /// Settles that are under way.
+    settling: usize,
+    /// Whether a request for a lease is under way.
+    is_asking: bool,
+    /// The answer to the newest lease, and when it arrived.
+    granted: Option<(Decision, u64)>,
+    denial: Option<Denial>,
+    demand: Demand,
+    heat: Heat,
+    /// The time until which no lease is requested, because the last one was denied or too small.
+    asks_from: u64,
+    /// The round trip of a lease.
+    round_trip: u64,
+    /// A time of the store, and a time of the node after it.
+    store_time: Option<(Timestamp, u64)>,
+    /// Since when only leases have charged requests of the key on this node, by the clock of the store.
+    leased_since: Option<Timestamp>,
+    /// Whether charges are remembered, because refunds of the key have been seen.
+    keeps_charges: bool,
+    last_spend: u64,
+}
+
+impl KeyLeases {
+    pub(crate) fn new(policy: &Policy, key: &Key<'_>, heat: Heat, now: u64) -> Self {
+        Self {
+            term: term_of(policy),
+            policy: policy.clone(),
+            key: key.clone().into_owned(),
+            current: None,
+            stopped: VecDeque::new(),
+            settling: 0,
+            is_asking: false,
+            granted: None,
+            denial: None,
+            demand: Demand::new(now),
+            heat,
+            asks_from: 0,
+            round_trip: 0,
+            store_time: None,
+            leased_since: None,
+            keeps_charges: false,
+            last_spend: now,
+        }
+    }
+
+    /// The number of the term in which `now` is.
+    fn term_at(&self, now: u64) -> u32 {
+        number_of(now, self.term)
+    }
+
+    /// Decides a request by the leases or by a remembered denial. `None` if the shared store has to decide.
+    #[inline]
+    pub(crate) fn decide(&mut self, now: u64, op: Op, cost: u64, counters: &Counters) -> Option<Decision> {
+        self.heat.count(self.term_at(now));
+        if let Some(decision) = self.admit(now, op, cost) {
+            count(&counters.admitted);
+            return Some(decision);
+        }
+        let denied = match op {
+            Op::Charge => None,
+            Op::Check | Op::Peek => self.denial.as_ref().and_then(|denial| denial.of_request(now, cost)),
+        };
+        if denied.is_some() {
+            count(&counters.denied);
+        }
+        denied
+    }
+
+    #[inline]
+    fn admit(&mut self, now: u64, op: Op, cost: u64) -> Option<Decision> {
+        let charged_at = self.store_time_at(now);
+        let current = self.current.as_mut()?;
+        if op == Op::Peek {
+            return if cost <= current.left(now) { self.answer(now, None) } else { None };
+        }
+        if !current.spend(now, cost) {
+            return None;
+        }
+        if self.keeps_charges
+            && let Some(charged_at) = charged_at
+        {
+            current.remember_charge(cost, charged_at);
+        }
+        self.demand.note(cost);
+        self.last_spend = now;
+        self.answer(now, charged_at)
+    }
+
+    /// The answer to an admitted request, or to a peek.
+    #[inline]
+    fn answer(&self, now: u64, charged_at: Option<Timestamp>) -> Option<Decision> {
+        let (granted, received_at) = self.granted?;
+        let left = self.current.as_ref()?.left(now);
+        Some(external_store::admitted_under_lease(granted, left, now.saturating_sub(received_at), charged_at))
+    }
+
+    /// A time of the store that is not after now, whatever the clocks do.
+    #[inline]
+    fn store_time_at(&self, now: u64) -> Option<Timestamp> {
+        let (time, read_at) = self.store_time?;
+        let elapsed = now.saturating_sub(read_at);
+        Some(Timestamp::from_micros(time.as_micros().saturating_add(elapsed - elapsed / 100)))
+    }
+
+    /// Records the direct answer of the store to a request that it decided itself.
+    pub(crate) fn note_direct(&mut self, now: u64, answer: DirectAnswer<'_>) {
+        let DirectAnswer { op, cost, decision, sent_at } = answer;
+        if decision.is_degraded() {
+            return;
+        }
+        if let Some(charged_at) = decision.charged_at() {
+            self.demand.note(cost.get());
+            self.store_time =
+                Some(self.store_time_at(now).map_or(charged_at, |known| known.max(charged_at))).map(|time| (time, now));
+            self.leased_since = None;
+        }
+        if op != Op::Charge {
+            self.denial = Denial::of(&self.policy, cost, decision, sent_at, now);
+        }
+    }
+
+    /// Whether a lease should be requested now.
+    #[inline]
+    pub(crate) fn wants_lease(&self, now: u64) -> bool {
+        if self.is_asking || now < self.asks_from || self.store_time.is_none() {
+            return false;
+        }
+        match &self.current {
+            Some(slice) => self.is_low(slice, now),
+            None => self.heat.is_hot(self.term_at(now)),
+        }
+    }
+
+    /// Whether a lease will be used up, or will have ended, before another one could arrive.
+    fn is_low(&self, slice: &Slice, now: u64) -> bool {
+        let arrival = self.round_trip + self.round_trip / 2;
+        let reserve = self.demand.within(arrival, self.term).max(slice.units() / 8).min(slice.units() / 2);
+        slice.left(now) <= reserve || now.saturating_add(self.early(arrival)) >= slice.stops_at()
+    }
+
+    /// How long before the end of a lease the next one is requested, and what is left of it is returned otherwise.
+    fn early(&self, arrival: u64) -> u64 {
+        (2 * arrival + self.term / 8).min(self.term / 2)
+    }
+
+    /// Begins to request a lease.
+    pub(crate) fn begin_lease(&mut self, now: u64, fingerprint: u128) -> Option<LeaseRequest> {
+        if !self.wants_lease(now) {
+            return None;
+        }
+        if self.current.as_ref().is_some_and(|slice| slice.left(now) == 0) {
+            self.stop();
+        }
+        self.is_asking = true;
+        let asked = self.demand.next_lease(now, self.term);
+        let fewest = self.demand.average().min(asked);
+        let settled = self.stopped.pop_front();
+        let units = |units| Cost::new(units).unwrap_or(Cost::ONE);
+        let mut lease = Lease::new(units(asked), self.policy.lease()?).least(units(fewest));
+        if let Some(stopped) = &settled {
+            lease = lease.settling(stopped.id.clone(), stopped.spent);
+        }
+        Some(LeaseRequest {
+            policy: self.policy.clone(),
+            key: self.key.clone(),
+            lease,
+            fingerprint,
+            sent_at: now,
+            settled,
+        })
+    }
+
+    /// Records the answer to a request for a lease. Returns the leases to settle at once.
+    pub(crate) fn end_lease(
+        &mut self,
+        now: u64,
+        request: LeaseRequest,
+        answer: Result<&Leased, &StoreError>,
+        counters: &Counters,
+    ) -> Vec<SettleRequest> {
+        self.is_asking = false;
+        let sent_at = request.sent_at;
+        let Ok(leased) = answer else {
+            // It may have been granted, and then it ends by itself. The earlier lease may have been settled.
+            count(&counters.unanswered);
+            self.stopped.extend(request.settled);
+            self.asks_from = now.saturating_add(self.term);
+            return Vec::new();
+        };
+        if let Some(stopped) = request.settled {
+            note_settled(&stopped, leased.settled == Some(true), counters);
+        }
+        let round_trip = now.saturating_sub(sent_at);
+        self.round_trip = if self.round_trip == 0 { round_trip } else { (3 * self.round_trip + round_trip) / 4 };
+        let Some(id) = leased.id.clone().filter(|_| leased.granted > 0) else {
+            self.denial = Denial::of(&request.policy, request.lease.least, &leased.decision, sent_at, now);
+            self.asks_from = now.saturating_add(self.pause());
+            return Vec::new();
+        };
+        count(&counters.leases);
+        count_units(&counters.leased, leased.granted);
+        let is_outdated = !external_store::decide_alike(&self.policy, &request.policy);
+        let slice = Slice::new(id, leased.granted, term_of(&request.policy), sent_at, now);
+        if slice.left(now) == 0 || is_outdated {
+            // The answer came too late, or the policy has changed meanwhile.
+            self.stopped.push_back(slice.stop());
+            self.asks_from = now.saturating_add(self.pause());
+            return self.take_unspent(request.fingerprint);
+        }
+        self.granted = Some((leased.decision, now));
+        self.leased_since = self.leased_since.or_else(|| self.store_time_at(now));
+        self.last_spend = now;
+        // So few units are used up before the next lease arrives. Then a check is cheaper.
+        if leased.granted < 4 * self.demand.average() && leased.granted < request.lease.asked.get() {
+            self.asks_from = now.saturating_add(self.pause());
+        }
+        self.stop();
+        self.current = Some(slice);
+        self.take_unspent(request.fingerprint)
+    }
+
+    /// The time after which a lease is requested again while the store has few units.
+    fn pause(&self) -> u64 {
+        self.term / 8
+    }
+
+    /// Stops to admit from the lease.
+    pub(crate) fn stop(&mut self) {
+        self.stopped.extend(self.current.take().map(Slice::stop));
+    }
+
+    /// Goes on under another policy. Leases under the earlier one are not used any more.
+    pub(crate) fn change_policy(&mut self, policy: &Policy) {
+        self.stop();
+        self.denial = None;
+        self.term = term_of(policy);
+        self.policy = policy.clone();
+    }
+
+    /// Takes back units that were charged at `charged_at`.
+    pub(crate) fn refund(&mut self, now: u64, units: u64, charged_at: Timestamp) -> RefundOf {
+        self.denial = None;
+        self.keeps_charges = true;
+        if self.current.as_mut().is_some_and(|slice| slice.take_back(now, units, charged_at)) {
+            return RefundOf::OpenLease;
+        }
+        // The store counts the units of an ended lease from its end.
+        if self.leased_since.is_some_and(|since| charged_at >= since) { RefundOf::EndedLease } else { RefundOf::Store }
+    }
+
+    /// Forgets a denial, because units may have been given back or the limits may have been overridden.
+    pub(crate) fn forget_denial(&mut self) {
+        self.denial = None;
+        self.asks_from = 0;
+    }
+
+    /// Forgets the leases of a key whose state the store has deleted.
+    pub(crate) fn forget_leases(&mut self) {
+        self.forget_denial();
+        self.current = None;
+        self.stopped.clear();
+    }
+
+    /// Stops leases that have ended or are idle. Returns the leases to settle.
+    pub(crate) fn settle_idle(&mut self, now: u64, fingerprint: u128, counters: &Counters) -> Vec<SettleRequest> {
+        let is_idle = now.saturating_sub(self.last_spend) >= self.term / 2;
+        // Later, what is left would expire before it could be returned.
+        let last_moment = now.saturating_add(self.early(self.round_trip) / 2);
+        let is_ending = self.current.as_ref().is_some_and(|slice| last_moment >= slice.stops_at());
+        if is_idle || (is_ending && !self.is_asking) {
+            self.stop();
+        }
+        self.drop_ended(now, counters);
+        // The next request for a lease settles one that is used up.
+        if is_idle { self.take_stopped(fingerprint) } else { self.take_unspent(fingerprint) }
+    }
+
+    /// Returns the leases to settle of which something is left, and all but one of the others.
+    fn take_unspent(&mut self, fingerprint: u128) -> Vec<SettleRequest> {
+        let used_up = self.stopped.iter().position(|lease| lease.unspent() == 0);
+        let kept = used_up.and_then(|at| self.stopped.remove(at));
+        let requests = self.take_stopped(fingerprint);
+        self.stopped.extend(kept);
+        requests
+    }
+
+    /// Returns all leases to settle.
+    pub(crate) fn take_stopped(&mut self, fingerprint: u128) -> Vec<SettleRequest> {
+        let policy = &self.policy;
+        let request = |lease| SettleRequest { policy: policy.clone(), fingerprint, lease };
+        self.settling += self.stopped.len();
+        self.stopped.drain(..).map(request).collect()
+    }
+
+    /// Records the answer to a settle. Without an answer, the lease is settled again.
+    pub(crate) fn end_settle(&mut self, request: SettleRequest, known: Option<bool>, counters: &Counters) {
+        self.settling = self.settling.saturating_sub(1);
+        match known {
+            Some(known) => note_settled(&request.lease, known, counters),
+            None => self.stopped.push_back(request.lease),
+        }
+    }
+
+    /// Forgets leases that have ended in the store: all of their units count as spent.
+    fn drop_ended(&mut self, now: u64, counters: &Counters) {
+        self.stopped.retain(|lease| {
+            let ended = now >= lease.ended_at;
+            if ended {
+                note_settled(lease, false, counters);
+            }
+            !ended
+        });
+    }
+
+    /// Whether there is nothing to remember about the key.
+    pub(crate) fn is_unused(&self, now: u64) -> bool {
+        let has_leases = self.current.is_some() || !self.stopped.is_empty();
+        let is_waiting = self.is_asking || self.settling > 0;
+        !has_leases
+            && !is_waiting
+            && self.denial.as_ref().is_none_or(|denial| denial.has_ended(now))
+            && self.heat.is_cold(self.term_at(now))
+    }
+
+    /// The units that are left of the lease, if there is one.
+    pub(crate) fn left(&self, now: u64) -> Option<u64> {
+        self.current.as_ref().map(|slice| slice.left(now))
+    }
+}
+
+/// Counts a lease that is over.
+fn note_settled(lease: &StoppedLease, known: bool, counters: &Counters) {
+    if known {
+        count_units(&counters.returned, lease.unspent());
+    } else if lease.unspent() > 0 {
+        count(&counters.expired);
+        count_units(&counters.stranded, lease.unspent());
+    }
+}
+
+/// The number of the term in which `now` is.
+#[expect(clippy::cast_possible_truncation, reason = "only neighbouring terms are compared")]
+pub(crate) fn number_of(now: u64, term: u64) -> u32 {
+    (now / term.max(1)) as u32
+}
+
+/// The term of a policy, in microseconds.
+pub(crate) fn term_of(policy: &Policy) -> u64 {
+    policy.lease().map_or(0, |term| u64::try_from(term.as_micros()).unwrap_or(u64::MAX))
+}

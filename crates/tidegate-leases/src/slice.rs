@@ -1,0 +1,108 @@
+//! [`Slice`]: the units of one lease, from which this node admits requests.
+
+use std::collections::VecDeque;
+
+use tidegate::{ReservationId, Timestamp};
+
+/// The part of a term by which the clocks of node and store may differ: 1 / 100.
+const CLOCK_RATE: u64 = 100;
+
+/// The number of charges that are remembered for refunds.
+const MAX_CHARGES: usize = 1024;
+
+/// A lease that this node holds.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    id: ReservationId,
+    units: u64,
+    spent: u64,
+    /// The first time at which nothing may be admitted any more, by the clock of the node.
+    stops_at: u64,
+    /// A time at which the lease has certainly ended in the store, by the clock of the node.
+    ended_at: u64,
+    /// The newest charges, in the order of their times, if refunds of the key have been seen.
+    charges: VecDeque<(Timestamp, u64)>,
+}
+
+impl Slice {
+    /// A lease of `units` for `term`, which was requested at `sent_at` and granted before `now`.
+    pub(crate) fn new(id: ReservationId, units: u64, term: u64, sent_at: u64, now: u64) -> Self {
+        let stops_at = sent_at.saturating_add(term - term.div_ceil(CLOCK_RATE));
+        let ended_at = now.saturating_add(term + term.div_ceil(CLOCK_RATE));
+        Self { id, units, spent: 0, stops_at, ended_at, charges: VecDeque::new() }
+    }
+
+    pub(crate) fn units(&self) -> u64 {
+        self.units
+    }
+
+    pub(crate) fn stops_at(&self) -> u64 {
+        self.stops_at
+    }
+
+    /// Units that may still be admitted at `now`.
+    #[inline]
+    pub(crate) fn left(&self, now: u64) -> u64 {
+        if now < self.stops_at { self.units - self.spent } else { 0 }
+    }
+
+    /// Spends `units` if they are left. Returns whether they were.
+    #[inline]
+    pub(crate) fn spend(&mut self, now: u64, units: u64) -> bool {
+        let fits = units <= self.left(now);
+        if fits {
+            self.spent += units;
+        }
+        fits
+    }
+
+    /// Remembers a charge, so that it can be taken back.
+    pub(crate) fn remember_charge(&mut self, units: u64, charged_at: Timestamp) {
+        match self.charges.back_mut() {
+            Some((time, charged)) if *time == charged_at => *charged += units,
+            _ => {
+                if self.charges.len() == MAX_CHARGES {
+                    self.charges.pop_front();
+                }
+                self.charges.push_back((charged_at, units));
+            }
+        }
+    }
+
+    /// Takes back units of a charge at exactly `charged_at`, at most those of the charge. Returns whether there was one.
+    ///
+    /// Other charges are not taken back. The store may have charged them itself, and counts them from another time than the
+    /// units that this node would admit in their place.
+    pub(crate) fn take_back(&mut self, now: u64, units: u64, charged_at: Timestamp) -> bool {
+        if now >= self.stops_at {
+            return false;
+        }
+        let Ok(at) = self.charges.binary_search_by_key(&charged_at, |(time, _)| *time) else { return false };
+        let charged = &mut self.charges[at].1;
+        let taken = units.min(*charged);
+        *charged -= taken;
+        self.spent -= taken;
+        taken > 0
+    }
+
+    /// Stops to admit from the lease.
+    pub(crate) fn stop(self) -> StoppedLease {
+        let Self { id, units, spent, ended_at, .. } = self;
+        StoppedLease { id, units, spent, ended_at }
+    }
+}
+
+/// A lease from which nothing is admitted any more, and which the store may still count.
+#[derive(Debug, Clone)]
+pub(crate) struct StoppedLease {
+    pub(crate) id: ReservationId,
+    pub(crate) units: u64,
+    pub(crate) spent: u64,
+    pub(crate) ended_at: u64,
+}
+
+impl StoppedLease {
+    pub(crate) fn unspent(&self) -> u64 {
+        self.units - self.spent
+    }
+}

@@ -1,0 +1,7 @@
+//! Leases in simulated networks, and over real stores.
+
+mod faults;
+mod node;
+mod over_memory;
+mod processes;
+mod protocol;
