@@ -29,7 +29,9 @@ pub(crate) fn with_leases(store: AnyStore, policies: &Policies) -> Result<AnySto
     }
     if store.has_leases() {
         // A policy may ask for leases when the configuration is read again.
-        return LeasedStore::new(store).map(AnyStore::new).map_err(|error| ConfigError::new("store", error.to_string()));
+        return LeasedStore::new(store)
+            .map(AnyStore::new)
+            .map_err(|error| ConfigError::new("store", error.to_string()));
     }
     match policies.iter().find(|(_, configured)| configured.policy.lease().is_some()) {
         None => Ok(store),

@@ -24,7 +24,8 @@ fn check(service: &Running) -> bool {
 
 fn metric(service: &Running, line: &str) -> u64 {
     let text = String::from_utf8(get(service.http, "/metrics").body).expect("text");
-    let value = text.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_else(|| panic!("no {line} in {text}"));
+    let value =
+        text.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_else(|| panic!("no {line} in {text}"));
     value.trim().parse().expect("a number")
 }
 
