@@ -14,7 +14,11 @@ const WINDOW: u8 = 3;
 const TERM: u8 = 2;
 /// The last tick: a window after the end of a lease that was granted at the second tick.
 const END: u8 = 6;
-const MAX_REQUESTS: u8 = 3;
+/// Requests for leases, requests that the store decides, repeated messages and crashes. They bound the number of states.
+const REQUESTS: u8 = 2;
+const CHECKS: u8 = 2;
+const REPETITIONS: u8 = 1;
+const CRASHES: u8 = 1;
 const NODES: usize = 2;
 const NEVER_OVER: &str = "no window has more than the limit";
 
@@ -73,9 +77,12 @@ struct State {
     open: Vec<OpenLease>,
     /// Times of charged units that are still counted, in the store.
     charges: Vec<u8>,
-    /// The number of leases that were requested, and of those that were granted.
+    /// The number of events of each kind so far.
     requests: u8,
     leases: u8,
+    checks: u8,
+    repetitions: u8,
+    crashes: u8,
     /// Times of units that were truly admitted within the last window.
     admitted: Vec<u8>,
 }
@@ -147,6 +154,9 @@ impl Model for Protocol {
             charges: Vec::new(),
             requests: 0,
             leases: 0,
+            checks: 0,
+            repetitions: 0,
+            crashes: 0,
             admitted: Vec::new(),
         }]
     }
@@ -155,9 +165,11 @@ impl Model for Protocol {
         if state.now < END {
             events.push(Event::Tick);
         }
-        events.push(Event::Check);
+        if state.checks < CHECKS {
+            events.push(Event::Check);
+        }
         for (number, node) in state.nodes.iter().enumerate() {
-            if node.asked.is_none() && state.requests < MAX_REQUESTS {
+            if node.asked.is_none() && state.requests < REQUESTS {
                 events.push(Event::Ask(number));
             }
             if let Some(lease) = &node.lease {
@@ -168,7 +180,7 @@ impl Model for Protocol {
                     events.push(Event::Settle(number));
                 }
             }
-            if node.asked.is_some() || node.lease.is_some() {
+            if state.crashes < CRASHES && (node.asked.is_some() || node.lease.is_some()) {
                 events.push(Event::Crash(number));
             }
         }
@@ -176,8 +188,9 @@ impl Model for Protocol {
             // The store may grant any number of free units.
             let units = if matches!(message, Message::Ask { .. }) { 1..=state.free().max(1) } else { 0..=0 };
             for units in units {
-                for is_repeated in [false, true] {
-                    events.push(Event::Arrive { message: message.clone(), units, is_repeated });
+                events.push(Event::Arrive { message: message.clone(), units, is_repeated: false });
+                if state.repetitions < REPETITIONS {
+                    events.push(Event::Arrive { message: message.clone(), units, is_repeated: true });
                 }
             }
         }
@@ -204,6 +217,7 @@ impl Model for Protocol {
                     return None;
                 }
                 let now = state.now;
+                state.checks += 1;
                 state.charge(now, 1);
                 state.admit();
             }
@@ -220,9 +234,14 @@ impl Model for Protocol {
                     state.nodes[node].lease = None;
                 }
             }
-            Event::Crash(node) => state.nodes[node] = NodeState::default(),
+            Event::Crash(node) => {
+                state.crashes += 1;
+                state.nodes[node] = NodeState::default();
+            }
             Event::Arrive { message, units, is_repeated } => {
-                if !is_repeated {
+                if is_repeated {
+                    state.repetitions += 1;
+                } else {
                     state.network.remove(&message);
                 }
                 self.arrive(&mut state, &message, units);
@@ -241,7 +260,7 @@ impl Protocol {
         match *message {
             Message::Ask { node, request, sent } => {
                 // A repeated request is another lease, which nobody settles.
-                if units <= state.free() && state.leases <= MAX_REQUESTS {
+                if units <= state.free() {
                     let (id, granted) = (state.leases, state.now);
                     state.leases += 1;
                     state.open.push(OpenLease { id, units, granted, until: granted + TERM });
