@@ -1,8 +1,8 @@
 //! [`Heat`] and [`HeatTable`]: which keys are requested often enough to lease units for them.
 
-/// The number of requests in the present and the previous term from which a key is hot. A lease costs about as much as two
-/// checks, so a hot key saves calls.
-const HOT: u32 = 6;
+/// The number of requests in the present and the previous term from which a key is hot. In Redis, a lease and its settle take
+/// about as long as ten checks, so a lease for fewer requests would cost more than it saves.
+const HOT: u32 = 16;
 
 /// The number of requests of a key in the present term and in the one before.
 #[derive(Debug, Clone, Copy, Default)]

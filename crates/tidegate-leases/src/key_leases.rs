@@ -208,10 +208,7 @@ impl KeyLeases {
         if self.is_asking || now < self.asks_from || self.store_time.is_none() {
             return false;
         }
-        match &self.current {
-            Some(slice) => self.is_low(slice, now),
-            None => self.heat.is_hot(self.term_at(now)),
-        }
+        self.heat.is_hot(self.term_at(now)) && self.current.as_ref().is_none_or(|slice| self.is_low(slice, now))
     }
 
     /// Whether a lease will be used up, or will have ended, before another one could arrive.

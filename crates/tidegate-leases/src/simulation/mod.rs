@@ -3,9 +3,6 @@
 //! All times are simulated. Messages take time, get lost and are repeated, nodes crash and stand still, and their clocks run
 //! too fast or too slow. The simulation records when each node truly admitted a request, by the clock of the store, and
 //! compares the admissions with those of one exact limiter.
-//!
-//! - [`shared`]: the store that the nodes lease from
-//! - [`nodes`]: nodes, and their messages
 
 mod nodes;
 mod shared;

@@ -7,6 +7,8 @@ use tidegate_leases::{Node, SettleRequest};
 
 const MILLISECOND: u64 = 1_000;
 const TERM: u64 = 200 * MILLISECOND;
+/// Requests after which a key is hot.
+const HEATING: u64 = 20;
 
 fn policy(limit: &str) -> Policy {
     let policy = Policy::new("hot", [limit.parse().expect("a limit")]).expect("a policy");
@@ -83,7 +85,7 @@ impl Network {
 
     /// Sends requests until the node has a lease.
     fn heat_up(&self) {
-        for _ in 0..10 {
+        for _ in 0..HEATING {
             self.advance(MILLISECOND);
             assert!(self.check().0.is_allowed());
         }
@@ -116,7 +118,7 @@ fn a_hot_key_is_decided_by_the_node_and_a_cold_one_by_the_store() {
 fn what_remains_is_never_more_than_what_remains_in_truth() {
     let network = Network::new("1000/1m");
     network.heat_up();
-    for admitted in 11..=900 {
+    for admitted in HEATING + 1..=900 {
         let (decision, _) = network.check();
         assert!(decision.is_allowed());
         assert!(decision.remaining() <= 1000 - admitted, "{decision:?} after {admitted}");
@@ -138,7 +140,7 @@ fn all_units_of_the_limit_are_admitted_and_none_more() {
 
 #[test]
 fn a_denial_is_repeated_until_its_retry_time_and_at_most_for_the_deny_cache() {
-    let network = Network::new("10/1m");
+    let network = Network::new("30/1m");
     while network.check().0.is_allowed() {
         network.advance(MILLISECOND);
     }
@@ -155,7 +157,7 @@ fn a_denial_is_repeated_until_its_retry_time_and_at_most_for_the_deny_cache() {
 
 #[test]
 fn a_deny_cache_of_zero_asks_for_each_request() {
-    let mut network = Network::new("10/1m");
+    let mut network = Network::new("30/1m");
     network.policy = network.policy.with_deny_cache(Duration::ZERO);
     while network.check().0.is_allowed() {
         network.advance(MILLISECOND);
@@ -165,7 +167,7 @@ fn a_deny_cache_of_zero_asks_for_each_request() {
 
 #[test]
 fn a_denial_ends_with_a_refund_of_this_node() {
-    let network = Network::new("10/1m");
+    let network = Network::new("30/1m");
     let charged_at = network.check().0.charged_at().expect("charged");
     while network.check().0.is_allowed() {
         network.advance(MILLISECOND);
@@ -180,7 +182,7 @@ fn a_denial_ends_with_a_refund_of_this_node() {
 fn an_idle_lease_is_settled_soon_and_its_units_are_free_again() {
     let network = Network::new("1000/1m");
     network.heat_up();
-    let admitted = 10;
+    let admitted = HEATING;
     assert!(network.used() > admitted, "the lease is in use");
     network.advance(TERM / 2);
     network.settle(network.node.sweep(network.now()));
@@ -194,12 +196,12 @@ fn closing_settles_every_lease_and_leases_no_more() {
     let network = Network::new("1000/1m");
     network.heat_up();
     network.settle(network.node.close());
-    assert_eq!(network.used(), 10);
-    for _ in 0..20 {
+    assert_eq!(network.used(), HEATING);
+    for _ in 0..HEATING {
         network.advance(MILLISECOND);
         assert!(!network.check().1);
     }
-    assert_eq!(network.used(), 30);
+    assert_eq!(network.used(), 2 * HEATING);
 }
 
 #[test]
@@ -241,7 +243,7 @@ fn a_refund_goes_back_to_the_open_lease_and_is_dropped_after_its_end() {
 fn a_changed_policy_ends_the_lease() {
     let mut network = Network::new("1000/1m");
     network.heat_up();
-    network.policy = policy("12/1m");
+    network.policy = policy("22/1m");
     let admitted = (0..100)
         .filter(|_| {
             network.advance(10);
@@ -249,7 +251,7 @@ fn a_changed_policy_ends_the_lease() {
         })
         .count();
     network.settle(network.node.sweep(network.now()));
-    assert!(admitted <= 2, "10 of 12 were admitted before: {admitted}");
+    assert!(admitted <= 2, "20 of 22 were admitted before: {admitted}");
 }
 
 #[test]
