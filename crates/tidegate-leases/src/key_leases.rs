@@ -1,8 +1,8 @@
 //! [`KeyLeases`]: what a node knows about one key that is requested often.
 //!
 //! A node admits from one lease of a key, and requests the next one before that one ends. When the next one arrives, the node
-//! stops to admit from the earlier one and returns what is left of it at once. A lease that is used up is settled in the call
-//! that requests the next one.
+//! admits nothing more from the earlier one and returns its unspent units at once. A lease that is used up is settled in the
+//! call that requests the next one.
 
 use std::collections::VecDeque;
 
@@ -218,7 +218,8 @@ impl KeyLeases {
         slice.left(now) <= reserve || now.saturating_add(self.early(arrival)) >= slice.stops_at()
     }
 
-    /// How long before the end of a lease the next one is requested, and what is left of it is returned otherwise.
+    /// The time before the end of a lease at which the next one is requested. If there is none by half of that time, the unspent
+    /// units are returned, because they would count as spent after the end.
     fn early(&self, arrival: u64) -> u64 {
         (2 * arrival + self.term / 8).min(self.term / 2)
     }

@@ -7,8 +7,8 @@ use tidegate::{ReservationId, Timestamp};
 /// The part of a term by which the clocks of node and store may differ: 1 / 100.
 const CLOCK_RATE: u64 = 100;
 
-/// The number of charges that are remembered for refunds.
-const MAX_CHARGES: usize = 1024;
+/// The number of charges that are remembered for refunds: 4 KB, for each of the keys that a node remembers.
+const MAX_CHARGES: usize = 256;
 
 /// A lease that this node holds.
 #[derive(Debug)]

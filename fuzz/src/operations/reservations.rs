@@ -1,4 +1,4 @@
-//! Holds and leases: what is granted fits, nothing is settled twice, and everything ends.
+//! Holds and leases: a grant fits into the limits, a reservation is settled at most once, and every reservation ends.
 
 use std::time::Duration;
 

@@ -42,7 +42,8 @@ local ONE_LIMIT_REPLY = '>BBI7I7I7I7'
 -- The first sums of the open reservations of a key, where its state begins behind them, and for how long a key keeps this form
 -- after its newest hold: see `reservation_records.lua`.
 local FIRST_SUMS, MORE_SUMS, AT_MORE_SUMS, AT_STATE, RESERVED_FOR = '>I2BI7i8I7', '>I7I7I7', 26, 100, 60000000
--- The remembered waits in the sums, and what is there and up to a state that is a string if none are remembered.
+-- The remembered waits in the sums: their format, where they begin, and the bytes from there to a state that is a string if no
+-- wait is remembered.
 local WAITS, AT_WAITS, NO_WAITS = '>I7I7I7', 79, '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 -- The first two bytes of a key with reservations as a number, the flags with which they are more than holds, the flag of a key
 -- that has the units that its holds give back, and the end of no hold.

@@ -39,7 +39,7 @@ async fn checks(
     at_once: u32,
     reason: Reason,
 ) -> Duration {
-    // What is denied fits if little is in use.
+    // The denied cost is below the limit, so that the answer needs a retry time.
     let cost = if reason == Reason::Allowed { Cost::ONE } else { Cost::new(999_000).expect("in range") };
     let began = Instant::now();
     for _ in 0..checks / at_once {
