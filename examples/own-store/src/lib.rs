@@ -62,8 +62,7 @@ impl MapStore {
 
     /// The name of the state that an id refers to.
     fn name_in(&self, id: &ReservationId) -> Result<StateName, ReservationError> {
-        let place: &[u8; 16] = id.place().try_into().map_err(|_| ReservationError::Foreign)?;
-        let place = u128::from_be_bytes(*place);
+        let place = u128::from_be_bytes((*id.place()).try_into().map_err(|_| ReservationError::Foreign)?);
         let halves = [place >> 64, place & u128::from(u64::MAX)].map(|half| u64::try_from(half).unwrap_or(0));
         Ok(self.masked(halves, id.nonce()))
     }

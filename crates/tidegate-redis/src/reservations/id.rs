@@ -115,7 +115,8 @@ pub(crate) fn seal(
 
 /// The subject of an id; `None` if the id was not sealed by this secret for this policy.
 pub(crate) fn open(secret: &Secret, id: &ReservationId, policy: &Policy) -> Result<Option<Subject>, ReservationError> {
-    let (place, tag) = id.place().split_first_chunk().ok_or(ReservationError::Foreign)?;
+    let sealed = id.place();
+    let (place, tag) = sealed.split_first_chunk().ok_or(ReservationError::Foreign)?;
     if tag.len() != TAG {
         return Err(ReservationError::Foreign);
     }
@@ -241,7 +242,7 @@ mod tests {
         for byte in 0..16 {
             let mut nonce = [7; 16];
             nonce[byte] ^= 1;
-            let renumbered = ReservationId::new(&policy, nonce, id.place()).expect("an id");
+            let renumbered = ReservationId::new(&policy, nonce, &id.place()).expect("an id");
             assert_eq!(open(&[1; 32], &renumbered, &policy), Ok(None), "byte {byte} of the nonce is another one");
         }
         for byte in 0..id.place().len() {

@@ -174,9 +174,9 @@ async fn ids_cannot_be_guessed_or_used_for_another_key() {
     assert_ne!(own.place(), again.place(), "the places of one key have nothing in common");
     // The number of one reservation with the place of another, and with the name of another policy.
     let mut forged = vec![
-        ReservationId::new(&policy, own.nonce(), of_bob.place()).expect("an id"),
-        ReservationId::new(&policy, of_bob.nonce(), own.place()).expect("an id"),
-        ReservationId::new(&other, own.nonce(), own.place()).expect("an id"),
+        ReservationId::new(&policy, own.nonce(), &of_bob.place()).expect("an id"),
+        ReservationId::new(&policy, of_bob.nonce(), &own.place()).expect("an id"),
+        ReservationId::new(&other, own.nonce(), &own.place()).expect("an id"),
     ];
     // Ids that differ in one character.
     let text = own.to_string();

@@ -27,19 +27,30 @@ pub(super) struct Id {
 }
 
 /// Fingerprints of policies and keys under a random secret, for a table of keys that others choose.
-pub struct Fingerprints(Secret);
+pub struct Fingerprints(SipHasher13);
 
 impl Fingerprints {
     /// Fingerprints under a new secret.
     pub fn random() -> Self {
-        Self(Secret::random())
+        let random = || RandomState::new().hash_one(0_u8);
+        // The model checker needs deterministic runs.
+        let (one, other) = if cfg!(tidegate_shuttle) { (1, 2) } else { (random(), random()) };
+        Self(SipHasher13::new_with_keys(one, other))
     }
 
     /// The fingerprint of a key under a policy. Nobody without the secret can find two that are equal.
     #[inline]
     pub fn of(&self, policy: &Policy, key: &Key<'_>) -> u128 {
-        let Id { order, rest } = self.0.id(policy, key);
-        u128::from(order) << 64 | u128::from(rest)
+        self.id(policy, key).number()
+    }
+
+    #[inline]
+    pub(super) fn id(&self, policy: &Policy, key: &Key<'_>) -> Id {
+        let hash = self.0.hash(key.as_bytes()).as_u128();
+        let identity = policy.identity();
+        let fingerprint = hash ^ if key.is_joined() { identity.joined } else { identity.plain };
+        let caller = if policy.is_supplied_by_caller() { CALLER } else { 0 };
+        Id { order: fingerprint as u64 & !(UNSET | CALLER) | caller, rest: (fingerprint >> 64) as u64 }
     }
 }
 
@@ -52,6 +63,18 @@ impl fmt::Debug for Fingerprints {
 impl Id {
     pub(super) fn new(fingerprint: u128) -> Self {
         Self { order: (fingerprint as u64).min(u64::MAX - 1), rest: (fingerprint >> 64) as u64 }
+    }
+
+    /// Both halves as one number.
+    #[inline]
+    pub(super) fn number(self) -> u128 {
+        u128::from(self.order) << 64 | u128::from(self.rest)
+    }
+
+    /// The id with this [`number`](Self::number).
+    #[inline]
+    pub(super) fn of_number(number: u128) -> Self {
+        Self { order: ((number >> 64) as u64).min(u64::MAX - 1), rest: number as u64 }
     }
 }
 
@@ -76,53 +99,3 @@ static DETERMINISTIC: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU6
 const CALLER: u64 = 1;
 /// A bit of [`Id::order`] that is never set, so that no id is `u64::MAX`. It selects neither a shard nor a place.
 const UNSET: u64 = 1 << 30;
-
-/// The secret keys of the fingerprints and of the reservation ids.
-pub(super) struct Secret {
-    fingerprints: SipHasher13,
-    /// A pseudorandom function that seals the places of reservations.
-    reservations: SipHasher13,
-}
-
-impl Secret {
-    /// A random secret.
-    pub(super) fn random() -> Self {
-        let random = || RandomState::new().hash_one(0_u8);
-        // The model checker needs deterministic runs.
-        let keys = || if cfg!(tidegate_shuttle) { (1, 2) } else { (random(), random()) };
-        let (fingerprints, reservations) = (keys(), keys());
-        Self {
-            fingerprints: SipHasher13::new_with_keys(fingerprints.0, fingerprints.1),
-            reservations: SipHasher13::new_with_keys(reservations.0, reservations.1),
-        }
-    }
-
-    /// The place of a reservation under `policy`. It says nothing about the key to anybody without the secret, and with
-    /// another policy it refers to no state.
-    pub(super) fn seal(&self, id: Id, nonce: [u8; 16], policy: &Policy) -> [u8; 16] {
-        let place = u128::from(id.order) << 64 | u128::from(id.rest);
-        (place ^ self.mask(nonce, policy)).to_be_bytes()
-    }
-
-    /// The id of the state that a place refers to.
-    pub(super) fn open(&self, place: [u8; 16], nonce: [u8; 16], policy: &Policy) -> Id {
-        let place = u128::from_be_bytes(place) ^ self.mask(nonce, policy);
-        Id { order: ((place >> 64) as u64).min(u64::MAX - 1), rest: place as u64 }
-    }
-
-    fn mask(&self, nonce: [u8; 16], policy: &Policy) -> u128 {
-        let mut input = [0; 32];
-        input[..16].copy_from_slice(&nonce);
-        input[16..].copy_from_slice(&policy.identity().plain.to_be_bytes());
-        self.reservations.hash(&input).as_u128()
-    }
-
-    #[inline]
-    pub(super) fn id(&self, policy: &Policy, key: &Key<'_>) -> Id {
-        let hash = self.fingerprints.hash(key.as_bytes()).as_u128();
-        let identity = policy.identity();
-        let fingerprint = hash ^ if key.is_joined() { identity.joined } else { identity.plain };
-        let caller = if policy.is_supplied_by_caller() { CALLER } else { 0 };
-        Id { order: fingerprint as u64 & !(UNSET | CALLER) | caller, rest: (fingerprint >> 64) as u64 }
-    }
-}

@@ -22,7 +22,7 @@ use std::{fmt, sync::Arc};
 pub use bounds::{AtCapacity, AtCapacityError};
 use bounds::{Bounds, Maxima};
 pub use id::Fingerprints;
-use id::{Id, Secret};
+use id::Id;
 use shard::{KeyRequest, Shard, overflow_bits};
 
 use crate::{
@@ -55,7 +55,7 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MemoryStore {
-    secret: Secret,
+    fingerprints: Fingerprints,
     /// Bounds of the whole store.
     bounds: Arc<Bounds>,
     /// Bounds for limits supplied by callers, which are part of the bounds of the whole store.
@@ -139,7 +139,7 @@ impl MemoryStore {
 
     /// Deletes the state of a key under a policy, but not its override. Returns whether a state existed.
     pub fn reset(&self, policy: &Policy, key: &Key<'_>) -> bool {
-        let id = self.secret.id(policy, key);
+        let id = self.fingerprints.id(policy, key);
         let BoundedShard { shard, bounds } = self.shard(id);
         shard.lock().reset(id, bounds)
     }
@@ -189,7 +189,7 @@ impl MemoryStore {
 
     #[inline]
     fn request<'a>(&self, policy: &'a Policy, key: &Key<'_>, cost: u64, now: Timestamp) -> KeyRequest<'a> {
-        KeyRequest { policy, id: self.secret.id(policy, key), cost, now: now.as_micros().cast_signed() }
+        KeyRequest { policy, id: self.fingerprints.id(policy, key), cost, now: now.as_micros().cast_signed() }
     }
 
     #[inline]
@@ -331,7 +331,7 @@ impl MemoryStoreBuilder {
         let caller_bounds = Arc::new(Bounds::for_callers(&bounds, for_callers));
         let pair = |_| [&bounds, &caller_bounds].map(|bounds| BoundedShard::new(Arc::clone(bounds)));
         MemoryStore {
-            secret: Secret::random(),
+            fingerprints: Fingerprints::random(),
             max_keys: self.max_keys,
             max_bytes: self.max_bytes,
             shards: (0..shards).flat_map(pair).collect(),

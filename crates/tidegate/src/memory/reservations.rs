@@ -77,7 +77,7 @@ impl MemoryStore {
         if decision.degraded {
             self.sweep_other_half(request.id, now, Op::Check);
         }
-        let id = decision.is_allowed().then(|| self.reservation_id(policy, nonce, request.id)).transpose()?;
+        let id = decision.is_allowed().then(|| ReservationId::in_process(policy, nonce, request.id.number()));
         Ok(Reserved { decision, id })
     }
 
@@ -104,10 +104,10 @@ impl MemoryStore {
         all_parts: impl FnOnce(Vec<ReservationId>, [u8; 16]) -> Vec<ReservationId>,
     ) -> Result<ReservedAll, ReservationError> {
         let (merged, merged_into) = distinct(spends)?;
-        let ids: Vec<Id> = merged.iter().map(|spend| self.secret.id(spend.policy, spend.key)).collect();
+        let ids: Vec<Id> = merged.iter().map(|spend| self.fingerprints.id(spend.policy, spend.key)).collect();
         let nonce = nonce();
-        let parts = merged_into.iter().map(|i| self.reservation_id(merged[*i].policy, nonce, ids[*i]));
-        let parts: Vec<ReservationId> = parts.collect::<Result<_, _>>()?;
+        let parts = merged_into.iter().map(|i| ReservationId::in_process(merged[*i].policy, nonce, ids[*i].number()));
+        let parts: Vec<ReservationId> = parts.collect();
         let all_parts = all_parts(parts.clone(), nonce);
         let all_parts = (all_parts.len() > 1).then(|| Arc::new(ReservationId::join(&all_parts).into_boxed_slice()));
         let grant = |spend: &Spend<'_>| {
@@ -175,7 +175,7 @@ impl MemoryStore {
         let request = self.request(policy, key, lease.least.get(), now);
         let settle = match &lease.settle {
             Some((earlier, _)) if earlier.is_never_granted() => None,
-            Some((earlier, _)) if self.place(earlier, policy)? != request.id => return Err(ReservationError::OtherKey),
+            Some((earlier, _)) if id_of(earlier, policy)? != request.id => return Err(ReservationError::OtherKey),
             Some((earlier, spent)) => Some((halves(earlier.nonce()), checked_amount(*spent)?)),
             None => None,
         };
@@ -183,7 +183,7 @@ impl MemoryStore {
         let nonce = nonce();
         let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::Lease, parts: None };
         let (decision, granted, settled) = shard.lock().lease(&request, lease, settle, &grant, bounds)?;
-        let id = (granted > 0).then(|| self.reservation_id(policy, nonce, request.id)).transpose()?;
+        let id = (granted > 0).then(|| ReservationId::in_process(policy, nonce, request.id.number()));
         let settled = settled.or(lease.settle.as_ref().map(|_| false));
         Ok(Leased { decision, id, granted, settled })
     }
@@ -204,7 +204,7 @@ impl MemoryStore {
         if id.is_never_granted() {
             return Ok(unknown_reservation(&policy));
         }
-        let request = self.request_of(id, &policy, now)?;
+        let request = request_of(id, &policy, now)?;
         let (decision, known) = self.change_one(&request, id, change)?;
         Ok(Settled { decision, known })
     }
@@ -218,7 +218,7 @@ impl MemoryStore {
         now: Timestamp,
     ) -> Result<Option<Settled>, ReservationError> {
         let Some(policy) = id.policy_if_any(policies)?.filter(|_| !id.is_never_granted()) else { return Ok(None) };
-        let request = self.request_of(id, &policy, now)?;
+        let request = request_of(id, &policy, now)?;
         let BoundedShard { shard, bounds } = self.shard(request.id);
         let decision = shard.lock().commit_one_limit(&request, halves(id.nonce()), actual, bounds);
         Ok(decision.map(|decision| Settled { decision, known: true }))
@@ -243,7 +243,7 @@ impl MemoryStore {
         if id.is_never_granted() {
             return change.of_unknown(&policy).map(|_| unknown_reservation(&policy));
         }
-        let request = self.request_of(id, &policy, now)?;
+        let request = request_of(id, &policy, now)?;
         let BoundedShard { shard, bounds } = self.shard(request.id);
         let parts = shard.lock().parts_of(&request, halves(id.nonce()), bounds);
         let only = match parts {
@@ -267,7 +267,7 @@ impl MemoryStore {
             return Err(id.policy_gone());
         }
         let stand_in = id.stand_in_policy();
-        let request = self.request_of(id, &stand_in, now)?;
+        let request = request_of(id, &stand_in, now)?;
         let BoundedShard { shard, bounds } = self.shard(request.id);
         let parts = shard.lock().parts_of(&request, halves(id.nonce()), bounds);
         match parts {
@@ -300,7 +300,7 @@ impl MemoryStore {
             if part.is_never_granted() {
                 continue;
             }
-            let (request, change) = (self.request_of(part, policy, now)?, change.of_part(number, parts.len(), policy)?);
+            let (request, change) = (request_of(part, policy, now)?, change.of_part(number, parts.len(), policy)?);
             // The same policy and key twice is one request of the summed cost.
             let same = changes.iter_mut().find(|(other, _)| other.id == request.id);
             match (same, change) {
@@ -337,23 +337,15 @@ impl MemoryStore {
         let BoundedShard { shard, bounds } = self.shard(request.id);
         shard.lock().change_reservation(request, halves(id.nonce()), change, bounds)
     }
+}
 
-    fn reservation_id(&self, policy: &Policy, nonce: [u8; 16], id: Id) -> Result<ReservationId, ReservationError> {
-        ReservationId::new(policy, nonce, &self.secret.seal(id, nonce, policy))
-    }
+/// A request for the key of a reservation.
+fn request_of<'a>(id: &ReservationId, policy: &'a Policy, now: Timestamp) -> Result<KeyRequest<'a>, ReservationError> {
+    Ok(KeyRequest { policy, id: id_of(id, policy)?, cost: 1, now: now.as_micros().cast_signed() })
+}
 
-    /// A request for the key of a reservation.
-    fn request_of<'a>(
-        &self,
-        id: &ReservationId,
-        policy: &'a Policy,
-        now: Timestamp,
-    ) -> Result<KeyRequest<'a>, ReservationError> {
-        Ok(KeyRequest { policy, id: self.place(id, policy)?, cost: 1, now: now.as_micros().cast_signed() })
-    }
-
-    fn place(&self, id: &ReservationId, policy: &Policy) -> Result<Id, ReservationError> {
-        let place = id.place().try_into().map_err(|_| ReservationError::Foreign)?;
-        Ok(self.secret.open(place, id.nonce(), policy))
-    }
+/// The id of the key of a reservation.
+#[inline]
+fn id_of(id: &ReservationId, policy: &Policy) -> Result<Id, ReservationError> {
+    id.state_in_process(policy).map(Id::of_number)
 }

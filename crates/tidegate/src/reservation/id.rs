@@ -5,11 +5,21 @@
 //!
 //! The policy is referenced by its name. Limits without a name are written into the id.
 
-use std::{borrow::Cow, fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-use super::ReservationError;
+use super::{
+    ReservationError,
+    place::{MAX_PLACE, Place},
+};
 use crate::{
     algorithm::{Algorithm, Buckets, Burst},
     limit::Limit,
@@ -18,8 +28,6 @@ use crate::{
 
 /// The maximum length of an id.
 const MAX_LENGTH: usize = 200;
-/// The maximum number of bytes of a place.
-const MAX_PLACE: usize = 36;
 const NONCE: usize = 16;
 /// The maximum number of characters of the random number and the place.
 const MAX_NUMBERS: usize = (NONCE + MAX_PLACE).div_ceil(3) * 4;
@@ -32,12 +40,11 @@ const UNNAMED: char = 'u';
 ///
 /// It is opaque text of at most 200 characters. It can't be guessed and says nothing about the key. It works on every node
 /// that shares the store.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct ReservationId {
     policy: PolicyReference,
     nonce: [u8; NONCE],
-    place: [u8; MAX_PLACE],
-    place_length: u8,
+    place: Place,
 }
 
 /// The policy of a reservation.
@@ -95,25 +102,33 @@ impl ReservationId {
     /// # Errors
     /// If the place is too long.
     pub fn new(policy: &Policy, nonce: [u8; NONCE], place: &[u8]) -> Result<Self, ReservationError> {
-        let mut padded = [0; MAX_PLACE];
-        padded.get_mut(..place.len()).ok_or(ReservationError::Id)?.copy_from_slice(place);
-        Ok(Self {
-            policy: PolicyReference::of(policy),
-            nonce,
-            place: padded,
-            place_length: u8::try_from(place.len()).unwrap_or(0),
-        })
+        Ok(Self { policy: PolicyReference::of(policy), nonce, place: Place::sealed(place)? })
+    }
+
+    /// The id of a reservation whose state is in this process: for authors of stores. `nonce` is random, and `state`
+    /// identifies the state. It is sealed when the id is written as text, under a secret of this process.
+    pub fn in_process(policy: &Policy, nonce: [u8; NONCE], state: u128) -> Self {
+        Self { policy: PolicyReference::of(policy), nonce, place: Place::in_process(state, policy) }
+    }
+
+    /// The state that [`in_process`](Self::in_process) was given. If the id was changed or guessed, or was written by
+    /// another process, it is a number that no state has.
+    ///
+    /// # Errors
+    /// If the id belongs to a store of another kind.
+    pub fn state_in_process(&self, policy: &Policy) -> Result<u128, ReservationError> {
+        self.place.state_in_process(self.nonce, policy)
     }
 
     /// The id of a request that is admitted without a reservation, for example while the store is not available. It is
     /// never open.
     pub fn never_granted(policy: &Policy, nonce: [u8; NONCE]) -> Self {
-        Self { policy: PolicyReference::of(policy), nonce, place: [0; MAX_PLACE], place_length: 0 }
+        Self { policy: PolicyReference::of(policy), nonce, place: Place::NONE }
     }
 
     /// Whether it belongs to a request that was admitted without a reservation.
     pub fn is_never_granted(&self) -> bool {
-        self.place_length == 0
+        self.place.is_none()
     }
 
     /// Several ids as bytes, for the record of a reservation of several requests.
@@ -137,8 +152,8 @@ impl ReservationId {
     }
 
     /// The sealed place of the state.
-    pub fn place(&self) -> &[u8] {
-        &self.place[..usize::from(self.place_length)]
+    pub fn place(&self) -> Cow<'_, [u8]> {
+        self.place.bytes(self.nonce)
     }
 
     /// The name of the policy; `None` for limits without a name.
@@ -193,12 +208,27 @@ impl ReservationId {
     }
 }
 
+impl PartialEq for ReservationId {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.policy, self.nonce) == (&other.policy, other.nonce) && self.place() == other.place()
+    }
+}
+
+impl Eq for ReservationId {}
+
+impl Hash for ReservationId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.nonce.hash(state);
+    }
+}
+
 impl fmt::Display for ReservationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.place();
         let mut numbers = [0; NONCE + MAX_PLACE];
         numbers[..NONCE].copy_from_slice(&self.nonce);
-        numbers[NONCE..].copy_from_slice(&self.place);
-        let numbers = &numbers[..NONCE + usize::from(self.place_length)];
+        numbers[NONCE..][..place.len()].copy_from_slice(&place);
+        let numbers = &numbers[..NONCE + place.len()];
         let mut encoded = [0; MAX_NUMBERS];
         let length = URL_SAFE_NO_PAD.encode_slice(numbers, &mut encoded).map_err(|_| fmt::Error)?;
         let encoded = str::from_utf8(&encoded[..length]).map_err(|_| fmt::Error)?;
@@ -242,8 +272,6 @@ fn parse(text: &str) -> Option<ReservationId> {
     let mut decoded = [0; MAX_NUMBERS];
     let length = URL_SAFE_NO_PAD.decode_slice(numbers, &mut decoded).ok()?;
     let (nonce, sealed) = decoded[..length].split_first_chunk::<NONCE>()?;
-    let mut place = [0; MAX_PLACE];
-    place.get_mut(..sealed.len())?.copy_from_slice(sealed);
     let policy = match policy.strip_prefix(NAMED) {
         Some(name) => PolicyReference::Named(name.into()),
         None => {
@@ -251,7 +279,7 @@ fn parse(text: &str) -> Option<ReservationId> {
             PolicyReference::Unnamed { limits, algorithm }
         }
     };
-    Some(ReservationId { policy, nonce: *nonce, place, place_length: u8::try_from(sealed.len()).ok()? })
+    Some(ReservationId { policy, nonce: *nonce, place: Place::sealed(sealed).ok()? })
 }
 
 /// The algorithm (1 byte), its number (5), and for each limit its max (5) and its window (6).

@@ -4,6 +4,7 @@
 //! admit requests by itself for a short time.
 //!
 //! - [`id`]: the id of a reservation
+//! - [`place`]: where a store finds the state of a reservation
 //! - [`guard`]: a hold of async code, which releases itself when it is dropped
 //! - [`open`]: the open reservations of one key, and their ends
 //! - [`forecast`]: the units in use at a later time, when reservations have ended
@@ -13,6 +14,7 @@ mod guard;
 pub(crate) mod id;
 mod log_forecast;
 pub(crate) mod open;
+mod place;
 mod releases;
 
 use std::{fmt, str::FromStr, time::Duration};

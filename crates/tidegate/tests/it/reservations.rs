@@ -135,13 +135,13 @@ fn ids_cannot_be_guessed_and_cannot_be_used_for_another_key() {
     let bob = limiter.reserve(&tokens, &key("bob"), cost(30), Hold::new(MINUTE)).expect("well-formed");
     let bob = bob.id.expect("it fits");
     // The random number of one id with the place of another, another policy, and each bit changed.
-    let mixed = ReservationId::new(&tokens, alice.nonce(), bob.place()).expect("an id");
-    let elsewhere = ReservationId::new(&other, alice.nonce(), alice.place()).expect("an id");
+    let mixed = ReservationId::new(&tokens, alice.nonce(), &bob.place()).expect("an id");
+    let elsewhere = ReservationId::new(&other, alice.nonce(), &alice.place()).expect("an id");
     let mut forged = vec![mixed, elsewhere];
     for bit in 0..128 {
         let mut nonce = alice.nonce();
         nonce[bit / 8] ^= 1 << (bit % 8);
-        forged.push(ReservationId::new(&tokens, nonce, alice.place()).expect("an id"));
+        forged.push(ReservationId::new(&tokens, nonce, &alice.place()).expect("an id"));
         let mut place = alice.place().to_vec();
         place[bit / 8] ^= 1 << (bit % 8);
         forged.push(ReservationId::new(&tokens, alice.nonce(), &place).expect("an id"));
