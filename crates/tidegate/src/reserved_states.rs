@@ -2,7 +2,6 @@
 
 use crate::{
     algorithms::{LimitState, gcra},
-    answer::one_limit::{OneLimitAnswer, OneLimitRequest},
     layout::{Layout, LimitSpec},
     limit_states::LimitStates,
     reservation::{forecast, open::Reservations},
@@ -91,25 +90,20 @@ impl ReservedStates {
         }
     }
 
-    /// Decides a request under the only limit, if no reservation has ended at `at` and none is a lease. The waits in the
-    /// answer are those without reservations.
+    /// The only state, if no reservation has ended at `at` and none is a lease. After a charge, call
+    /// [`forget_waits`](Self::forget_waits).
     #[inline]
-    pub(crate) fn decide_only(
-        &mut self,
-        spec: &LimitSpec,
-        newest: i64,
-        at: i64,
-        request: OneLimitRequest,
-    ) -> Option<OneLimitAnswer> {
-        let LimitStates::One(state) = &mut self.states else { return None };
-        if !self.reservations.has_no_end_or_lease(at) {
-            return None;
+    pub(crate) fn only_state(&mut self, at: i64) -> Option<&mut LimitState> {
+        match &mut self.states {
+            LimitStates::One(state) if self.reservations.has_no_end_or_lease(at) => Some(state),
+            _ => None,
         }
-        let answer = state.apply(spec, newest, at, request);
-        if answer.charged {
-            self.known = KnownWaits::NONE;
-        }
-        Some(answer)
+    }
+
+    /// Forgets the waits that were computed before a change.
+    #[inline]
+    pub(crate) fn forget_waits(&mut self) {
+        self.known = KnownWaits::NONE;
     }
 
     /// The first time at which at most `level` units are in use under the only limit, if no reservation is a lease. `plain` is
@@ -120,7 +114,16 @@ impl ReservedStates {
         if self.reservations.first_end_or_max() >= plain {
             return plain;
         }
-        self.known.falls_to(level).unwrap_or_else(|| self.compute_falls_to(spec, newest, level, t, plain))
+        if let Some(known) = self.known.falls_to(level) {
+            return known;
+        }
+        if level == 0
+            && let LimitStates::One(state) = &self.states
+            && let Some(reset_at) = self.reservations.newest_window_resets_at(state, spec.grid, newest)
+        {
+            return reset_at;
+        }
+        self.compute_falls_to(spec, newest, level, t, plain)
     }
 
     #[inline(never)]

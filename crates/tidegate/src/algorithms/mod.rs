@@ -220,6 +220,12 @@ impl LimitState {
         }
     }
 
+    /// Whether it may allocate memory.
+    #[inline]
+    pub(crate) fn is_log(&self) -> bool {
+        matches!(self, Self::Log(_) | Self::Buckets(_))
+    }
+
     /// Allocated bytes.
     #[inline]
     pub(crate) fn heap_bytes(&self) -> usize {

@@ -45,6 +45,14 @@ impl WindowCounts {
         CountsAt { counts, t, grid, end }
     }
 
+    /// The first time at which none of the present window's units are in use, after `given_back` of them have been given back.
+    /// The window ends at `end`. `None` if that gives all of them back.
+    #[inline]
+    pub(crate) fn current_resets_at(self, given_back: u64, grid: Grid, end: i64) -> Option<i64> {
+        let left = self.current.checked_sub(given_back).filter(|left| *left > 0)?;
+        Some(end + grid.window - longest_left(left, grid.window, 0))
+    }
+
     pub(crate) fn refund(&mut self, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
         let (slot, newest_start) = (grid.start(charged_at), grid.start(newest));
         let count = match slot {

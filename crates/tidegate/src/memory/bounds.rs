@@ -194,9 +194,12 @@ impl Bounds {
     /// Counts an allocation that grew or shrank from `before` bytes to `after`.
     #[inline]
     pub(super) fn count_bytes(&self, before: usize, after: usize) {
+        if after == before {
+            return;
+        }
         if after > before {
             self.bytes.fetch_add(after - before, Ordering::AcqRel);
-        } else if before > after {
+        } else {
             self.bytes.fetch_sub(before - after, Ordering::AcqRel);
         }
         if let Some(whole) = &self.whole {

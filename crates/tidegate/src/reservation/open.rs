@@ -243,6 +243,13 @@ impl Reservations {
         self.releases.in_bucket(bucket(grid, newest))
     }
 
+    /// The first time at which no units are in use, if units that were charged in the window of the newest charge are in use
+    /// after the end of all holds. `None` if that is not known.
+    #[inline]
+    pub(crate) fn newest_window_resets_at(&self, state: &LimitState, grid: Grid, newest: i64) -> Option<i64> {
+        self.releases.newest_window_resets_at(state, grid, newest).filter(|reset_at| *reset_at > self.last_end)
+    }
+
     #[inline]
     fn update_releases(&mut self, state: &LimitState, grid: Grid, newest: i64) {
         if !self.releases.are_of(state, grid, newest) {

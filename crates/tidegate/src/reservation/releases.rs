@@ -136,6 +136,22 @@ impl Releases {
         }
     }
 
+    /// The first time at which no units are in use, if units that were charged in the window of the newest charge stay in use
+    /// when all holds have ended. `None` if that is not known.
+    #[inline]
+    pub(super) fn newest_window_resets_at(&self, state: &LimitState, grid: Grid, newest: i64) -> Option<i64> {
+        let Self::Windows { start, current, .. } = *self else { return None };
+        if !self.are_of(state, grid, newest) {
+            return None;
+        }
+        let end = start + grid.window;
+        match state {
+            LimitState::Fixed(count) => (count.0 > current).then_some(end),
+            LimitState::Counter(counts) => counts.current_resets_at(current, grid, end),
+            _ => None,
+        }
+    }
+
     /// Units of the holds that were granted in this bucket, if none was granted in a later one.
     #[inline]
     pub(super) fn in_bucket(&self, wanted: i64) -> u64 {

@@ -21,8 +21,9 @@ pub(super) use overflow::overflow_bits;
 pub(super) use overrides::TooManyOverrides;
 use overrides::{OverrideStatus, Overrides};
 pub(super) use reservations::{Change, Parts};
+use reserve_one_limit::decide_reserved;
 
-use super::{bounds::Bounds, id::Id, large_states::LargeStates, layouts::Layouts, slot::pack, table::Table};
+use super::{bounds::Bounds, id::Id, large_states::LargeStates, layouts::Layouts, slot::{Slot, pack}, table::Table};
 use crate::{
     answer::{
         Fit, Moment, Outcome,
@@ -191,11 +192,16 @@ impl Shard {
             }
             return Some((answer, moment));
         };
-        action.room = bounds.has_room(LOG_GROWTH);
-        let LimitStates::One(state) = self.large_states.get_mut(large) else {
-            let answer = self.decide_reserved(at, one_limit, action, moment, bounds)?;
-            return Some((answer, moment));
+        let state = match self.large_states.get_mut(large) {
+            LimitStates::One(state) => state,
+            LimitStates::Reserved(reserved) => {
+                let answer = decide_reserved(slot, reserved, spec, action, moment.at, bounds)?;
+                self.counters.joined += u64::from(answer.joined);
+                return Some((answer, moment));
+            }
+            _ => return None,
         };
+        action.room = bounds.has_room(LOG_GROWTH);
         let before = state.heap_bytes();
         let answer = state.apply(spec, newest, moment.at, action);
         if answer.charged {

@@ -2,7 +2,7 @@
 //! policy's layout, a clock that does not go back, and no reservation that has just ended. All others take the steps of
 //! [`reservations`](super::reservations).
 
-use super::{Address, KeyRequest, LOG_GROWTH, Shard};
+use super::{Address, KeyRequest, LOG_GROWTH, Shard, Slot};
 use crate::{
     algorithms::{LimitState, Recording},
     answer::{
@@ -12,6 +12,7 @@ use crate::{
     decision::{Decision, Reason},
     key_state::FAR_BEHIND,
     limit_states::LimitStates,
+    layout::LimitSpec,
     memory::bounds::Bounds,
     op::Op,
     policy::OneLimit,
@@ -23,36 +24,36 @@ use crate::{
 const MAX_SPARE: usize = 4;
 const MAX_SPARE_CAPACITY: usize = 8;
 
-impl Shard {
-    /// Decides a request for a key with open reservations. `None`, without any change, if the key has none, or if one of
-    /// them has ended or is a lease.
-    #[inline(never)]
-    pub(super) fn decide_reserved(
-        &mut self,
-        at: usize,
-        one_limit: &OneLimit,
-        request: OneLimitRequest,
-        moment: Moment,
-        bounds: &Bounds,
-    ) -> Option<OneLimitAnswer> {
-        let slot = self.keys.slot_mut(at);
-        let LimitStates::Reserved(reserved) = self.large_states.get_mut(slot.large_state()?) else { return None };
-        let (spec, before) = (&one_limit.spec, reserved.state_bytes());
-        let mut answer = reserved.decide_only(spec, slot.newest(), moment.at, request)?;
-        if answer.charged {
-            slot.set_newest(moment.at);
-            self.counters.joined += u64::from(answer.joined);
-            bounds.count_bytes(before, reserved.state_bytes());
-        }
-        // A hold that ends before units fall to a level by themselves makes them fall earlier.
-        if reserved.reservations().first_end_or_max() < answer.retry_at.max(answer.reset_at) {
-            let (newest, level) = (slot.newest(), spec.capacity.saturating_sub(request.cost));
-            answer.retry_at = reserved.falls_to(spec, newest, level, moment.at, answer.retry_at);
-            answer.reset_at = reserved.falls_to(spec, newest, 0, moment.at, answer.reset_at);
-        }
-        Some(answer)
+/// Decides a request for a key with open reservations. `None`, without any change, if one of them has ended or is a lease.
+#[inline(never)]
+pub(super) fn decide_reserved(
+    slot: &mut Slot,
+    reserved: &mut ReservedStates,
+    spec: &LimitSpec,
+    mut request: OneLimitRequest,
+    at: i64,
+    bounds: &Bounds,
+) -> Option<OneLimitAnswer> {
+    let newest = slot.newest();
+    let state = reserved.only_state(at)?;
+    let before = state.heap_bytes();
+    request.room = !state.is_log() || bounds.has_room(LOG_GROWTH);
+    let mut answer = state.apply(spec, newest, at, request);
+    if answer.charged {
+        bounds.count_bytes(before, state.heap_bytes());
+        slot.set_newest(at);
+        reserved.forget_waits();
     }
+    // A hold that ends before units fall to a level by themselves makes them fall earlier.
+    if reserved.reservations().first_end_or_max() < answer.retry_at.max(answer.reset_at) {
+        let (newest, level) = (slot.newest(), spec.capacity.saturating_sub(request.cost));
+        answer.retry_at = reserved.falls_to(spec, newest, level, at, answer.retry_at);
+        answer.reset_at = reserved.falls_to(spec, newest, 0, at, answer.reset_at);
+    }
+    Some(answer)
+}
 
+impl Shard {
     /// Reserves the units of a request. `None` for all but admitted requests, without any change.
     pub(super) fn reserve_one_limit(
         &mut self,
