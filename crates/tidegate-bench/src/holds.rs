@@ -18,7 +18,8 @@ use crate::stopwatch::now;
 use crate::table::{Columns, met_or_missed, target};
 use crate::workload;
 
-const KEYS: usize = 1_000;
+/// One key, which is in the first cache, and many keys, which are not.
+const KEYS: [usize; 2] = [1, 1_000];
 const OPERATIONS: u32 = 400_000;
 const OPEN_HOLDS: usize = 100;
 const START_MICROS: u64 = 1_700_000_000_000_000;
@@ -65,6 +66,8 @@ pub struct Row {
     pub algorithm: &'static str,
     /// The ttl of the holds, in seconds.
     pub ttl_seconds: u64,
+    /// The number of keys that are requested in turn.
+    pub keys: usize,
     /// Median nanoseconds without holds.
     pub without_ns: f64,
     /// Median nanoseconds with holds.
@@ -81,6 +84,14 @@ impl Row {
     }
 }
 
+/// What is held.
+#[derive(Debug, Clone, Copy)]
+struct Holds {
+    algorithm: &'static str,
+    ttl: Duration,
+    keys: usize,
+}
+
 /// A limiter and the time by which it decides, which moves on with every operation.
 struct Subject {
     limiter: Limiter,
@@ -90,11 +101,11 @@ struct Subject {
 }
 
 impl Subject {
-    fn new(algorithm: &str, max: u64) -> Result<Self> {
+    fn new(algorithm: &str, max: u64, keys: usize) -> Result<Self> {
         let time = ManualClock::at(Timestamp::from_micros(START_MICROS));
         let policy =
             Policy::new("tokens", [Limit::new(max, Duration::from_secs(60))?])?.with_algorithm(algorithm.parse()?);
-        let texts = workload::texts(&workload::shuffled(KEYS));
+        let texts = workload::texts(&workload::shuffled(keys));
         let keys = texts.into_iter().map(Key::try_from).collect::<Result<_, _>>()?;
         Ok(Self { limiter: Limiter::default().with_clock(time.clock()), time, policy, keys })
     }
@@ -118,34 +129,39 @@ pub fn run(options: &Options) -> Result<HoldsReport> {
     let (mut reserve_and_commit, mut check, mut denied_check) = (Vec::new(), Vec::new(), Vec::new());
     for algorithm in ALGORITHMS {
         for ttl in TTLS {
-            progress::show(&format!("{algorithm}, holds of {} s", ttl.as_secs()));
-            reserve_and_commit.push(reserve_row(algorithm, ttl, options)?);
-            check.push(check_row(algorithm, ttl, PLENTY, Cost::ONE, options)?);
-            denied_check.push(check_row(algorithm, ttl, ALL_HELD, Cost::new(ALL_HELD / 2)?, options)?);
+            for keys in KEYS {
+                progress::show(&format!("{algorithm}, holds of {} s, {keys} keys", ttl.as_secs()));
+                let holds = Holds { algorithm, ttl, keys };
+                reserve_and_commit.push(reserve_row(holds, options)?);
+                check.push(check_row(holds, PLENTY, Cost::ONE, options)?);
+                denied_check.push(check_row(holds, ALL_HELD, Cost::new(ALL_HELD / 2)?, options)?);
+            }
         }
     }
     Ok(HoldsReport { machine: Machine::this(), rounds: options.rounds, reserve_and_commit, check, denied_check })
 }
 
-fn reserve_row(algorithm: &'static str, ttl: Duration, options: &Options) -> Result<Row> {
+fn reserve_row(holds: Holds, options: &Options) -> Result<Row> {
     let (asked, unused) = (Cost::new(10)?, Cost::new(4)?);
     let check_and_refund = |subject: &Subject, key: &Key<'_>| {
         let decision = subject.limiter.check(&subject.policy, key, asked);
         let charged_at = decision.charged_at().expect("it fits");
         black_box(subject.limiter.refund(&subject.policy, key, unused, charged_at));
     };
+    let Holds { algorithm, ttl, keys } = holds;
     let reserve_and_commit = |subject: &Subject, key: &Key<'_>| {
         let reserved = subject.limiter.reserve(&subject.policy, key, asked, Hold::new(ttl)).expect("a valid hold");
         let id = reserved.id.expect("it fits");
         black_box(subject.limiter.commit(&id, &[6], &subject.policy).expect("a valid commit"));
     };
-    let subjects = [Subject::new(algorithm, PLENTY)?, Subject::new(algorithm, PLENTY)?];
-    Ok(row(algorithm, ttl, RESERVE_TARGET, options, &subjects, check_and_refund, reserve_and_commit))
+    let subjects = [Subject::new(algorithm, PLENTY, keys)?, Subject::new(algorithm, PLENTY, keys)?];
+    Ok(row(holds, RESERVE_TARGET, options, &subjects, check_and_refund, reserve_and_commit))
 }
 
 /// Checks of `cost` units. They are all allowed, or all denied because the open holds have taken `max` units.
-fn check_row(algorithm: &'static str, ttl: Duration, max: u64, cost: Cost, options: &Options) -> Result<Row> {
-    let subjects = [Subject::new(algorithm, max)?, Subject::new(algorithm, max)?];
+fn check_row(holds: Holds, max: u64, cost: Cost, options: &Options) -> Result<Row> {
+    let Holds { algorithm, ttl, keys } = holds;
+    let subjects = [Subject::new(algorithm, max, keys)?, Subject::new(algorithm, max, keys)?];
     for _ in 0..OPEN_HOLDS {
         for ([one, other], key) in std::iter::repeat(&subjects).zip(&subjects[0].keys) {
             let _ = one.limiter.check(&one.policy, key, Cost::ONE);
@@ -162,7 +178,7 @@ fn check_row(algorithm: &'static str, ttl: Duration, max: u64, cost: Cost, optio
     };
     let subjects = &subjects;
     // All rounds together take less time than the shortest hold.
-    let measured = row(algorithm, ttl, CHECK_TARGET, options, subjects, check, check);
+    let measured = row(holds, CHECK_TARGET, options, subjects, check, check);
     let open = subjects[1].limiter.inspect(&subjects[1].policy, &subjects[1].keys[0]);
     anyhow::ensure!(open.is_some_and(|state| state.reservations.len() == OPEN_HOLDS), "holds have ended meanwhile");
     Ok(measured)
@@ -170,8 +186,7 @@ fn check_row(algorithm: &'static str, ttl: Duration, max: u64, cost: Cost, optio
 
 /// Measures both in turn.
 fn row(
-    algorithm: &'static str,
-    ttl: Duration,
+    holds: Holds,
     target: f64,
     options: &Options,
     [without, with]: &[Subject; 2],
@@ -188,13 +203,15 @@ fn row(
         ratios.push(other / one);
     }
     let (without_ns, with_ns, ratio) = (median(base), median(ours), median(ratios));
-    Row { algorithm, ttl_seconds: ttl.as_secs(), without_ns, with_ns, ratio, target }
+    let Holds { algorithm, ttl, keys } = holds;
+    Row { algorithm, ttl_seconds: ttl.as_secs(), keys, without_ns, with_ns, ratio, target }
 }
 
 fn table<'a>(rows: &'a [Row], [without, with]: [&str; 2]) -> Columns<&'a Row> {
     Columns::of(rows.iter())
         .text("algorithm", |row| row.algorithm.to_owned())
         .number("ttl", |row| format!("{} s", row.ttl_seconds))
+        .number("keys", |row| row.keys.to_string())
         .number(without, |row| format!("{:.0} ns", row.without_ns))
         .number(with, |row| format!("{:.0} ns", row.with_ns))
         .number("ratio", |row| format!("{:.2}", row.ratio))

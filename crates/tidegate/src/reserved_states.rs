@@ -169,15 +169,6 @@ impl ReservedStates {
         (falls_to > last_end).then_some(falls_to)
     }
 
-    /// Bytes that the states allocate.
-    #[inline]
-    pub(crate) fn state_bytes(&self) -> usize {
-        match &self.states {
-            LimitStates::One(state) => state.heap_bytes(),
-            states => states.heap_bytes(),
-        }
-    }
-
     /// Allocated bytes, itself included.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.states.heap_bytes() + self.reservations.heap_bytes()

@@ -224,11 +224,10 @@ impl Hash for ReservationId {
 
 impl fmt::Display for ReservationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.place();
         let mut numbers = [0; NONCE + MAX_PLACE];
         numbers[..NONCE].copy_from_slice(&self.nonce);
-        numbers[NONCE..][..place.len()].copy_from_slice(&place);
-        let numbers = &numbers[..NONCE + place.len()];
+        let length = self.place.write(self.nonce, &mut numbers[NONCE..]);
+        let numbers = &numbers[..NONCE + length];
         let mut encoded = [0; MAX_NUMBERS];
         let length = URL_SAFE_NO_PAD.encode_slice(numbers, &mut encoded).map_err(|_| fmt::Error)?;
         let encoded = str::from_utf8(&encoded[..length]).map_err(|_| fmt::Error)?;

@@ -50,8 +50,22 @@ impl Place {
     pub(super) fn bytes(&self, nonce: [u8; 16]) -> Cow<'_, [u8]> {
         match self {
             Self::Sealed { bytes, length } => Cow::Borrowed(&bytes[..usize::from(*length)]),
-            Self::InProcess { state, policy } => Cow::Owned((state ^ mask(nonce, *policy)).to_be_bytes().to_vec()),
+            Self::InProcess { state, policy } => Cow::Owned(seal(*state, *policy, nonce).to_vec()),
         }
+    }
+
+    /// Writes the same bytes to the start of `to`. Returns their number.
+    pub(super) fn write(&self, nonce: [u8; 16], to: &mut [u8]) -> usize {
+        let sealed;
+        let bytes = match self {
+            Self::Sealed { bytes, length } => &bytes[..usize::from(*length)],
+            Self::InProcess { state, policy } => {
+                sealed = seal(*state, *policy, nonce);
+                &sealed[..]
+            }
+        };
+        to[..bytes.len()].copy_from_slice(bytes);
+        bytes.len()
     }
 
     /// The state in this process. Under another policy than that of the reservation, it is a state that nobody has.
@@ -66,6 +80,10 @@ impl Place {
             }
         }
     }
+}
+
+fn seal(state: u128, policy: u128, nonce: [u8; 16]) -> [u8; IN_PROCESS] {
+    (state ^ mask(nonce, policy)).to_be_bytes()
 }
 
 /// The number that seals a place in this process: a pseudorandom function of the reservation's random number and its policy.
