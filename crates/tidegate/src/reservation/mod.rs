@@ -399,7 +399,10 @@ pub enum ReservationError {
         units: u64,
     },
     /// There is not one actual cost for each request of the reservation.
-    #[error("{given} actual costs for {parts} requests: give one number for all, or one for each, in order")]
+    #[error(
+        "the number of actual costs ({given}) is not that of the requests ({parts}): give one number for all, or one for \
+         each, in order"
+    )]
     Amounts {
         /// The number of given costs.
         given: usize,

@@ -300,6 +300,9 @@ pub(crate) enum Problems {
     /// Too many wrong tokens came from this address.
     #[response(status = 429)]
     TooManyWrongTokens(Problem),
+    /// The store does not support this operation.
+    #[response(status = 501)]
+    Unsupported(Problem),
     /// The store does not answer.
     #[response(status = 503)]
     StoreFailed(Problem),
