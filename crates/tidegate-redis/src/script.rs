@@ -8,9 +8,14 @@ use redis::Script;
 /// and only keys with reservations need `make_reservations`.
 const SOURCE: &str = concat!(
     include_str!("scripts/call.lua"),
+    "local function lease_path()\n",
+    include_str!("scripts/leases.lua"),
+    "return read_leases, settle_lease, grant_lease, lease_header, lease_reply\n",
+    "end\n",
     "local function hash_log_path()\n",
     include_str!("scripts/exact_integers.lua"),
     include_str!("scripts/packed_records.lua"),
+    include_str!("scripts/leases.lua"),
     include_str!("scripts/hash_log.lua"),
     "end\n",
     "local function general_path()\n",
@@ -40,6 +45,7 @@ const SOURCE: &str = concat!(
     "renew_expiry = renew_expiry, decisions = make_decisions(), operations = operations, list = list }\n",
     "end\n",
     "make_reservations = function()\n",
+    include_str!("scripts/leases.lua"),
     include_str!("scripts/reservation_records.lua"),
     include_str!("scripts/reservation_ends.lua"),
     "end\n",

@@ -33,7 +33,9 @@ local FAR_BACK = 60000000
 local PAGE = 128
 local CHECK, PEEK, CHARGE, REPEATED_KEY, NO_NEW_KEYS, RESERVATION = 0, 1, 2, 8, 16, 32
 -- Operations on reservations begin with this number in the script.
-local RESERVE, LEASE = 8, 11
+local RESERVE, LEASE, SETTLE = 8, 11, 12
+-- The number of bytes of a lease in front of a state: see `leases.lua`.
+local LEASE_SIZE = 36
 local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
 -- A log that is a string: layout, expiry of the key, base, widths of times and units, units before the first record;
 -- records.
