@@ -2,7 +2,7 @@
 
 /// The number of requests in the present and the previous term from which a key is hot. In Redis, a lease and its settle take
 /// about as long as ten checks, so a lease for fewer requests would cost more than it saves.
-const HOT: u32 = 16;
+const HOT: u32 = 10;
 
 /// The number of requests of a key in the present term and in the one before.
 #[derive(Debug, Clone, Copy, Default)]

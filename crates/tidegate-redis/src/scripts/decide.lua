@@ -34,6 +34,8 @@ end
 
 while group_at <= length do
   local group_op, parts, count, deadline, policy, cost = unpack('>BBI2I7I2I7', groups, group_at)
+  local expects_reservations = group_op >= EXPECTS_RESERVATIONS
+  if expects_reservations then group_op = group_op - EXPECTS_RESERVATIONS end
   local is_reservation = group_op >= RESERVATION
   if is_reservation then group_op = group_op - RESERVATION end
   local no_new_keys = group_op >= NO_NEW_KEYS
@@ -85,6 +87,10 @@ while group_at <= length do
       reply = nil
     elseif number_format then
       local s, header = values[key_index], headers and headers[key]
+      if not header and expects_reservations then
+        header = try('HGET', key, 'h')
+        if type(header) ~= 'string' then header = nil end
+      end
       if header then
         s = true
       elseif is_repeated or s == nil or (not s and (op == PEEK or cost > capacity) and not lease) then
@@ -273,9 +279,10 @@ while group_at <= length do
               if passed > 0 then released, before = 0, passed == window and released or 0 end
               current, previous = current > released and current - released or 0, previous > before and previous - before or 0
             end
-            local unused_at, known_level, falls_at = unpack(WAITS, header, AT_WAITS)
+            local unused_at, known_level, falls_at
+            if charges == false then unused_at, known_level, falls_at = unpack(WAITS, header, AT_WAITS) end
             local left, level = start + window - at, 0
-            for pass = 1, 2 do
+            for pass = 1, charges and 1 or 2 do
               local wait = pass == 1 and reset or retry
               if pass == 2 then level = capacity - cost end
               if wait > 0 and first_end < now + wait then
@@ -310,7 +317,7 @@ while group_at <= length do
             local written = try('HSET', key, 'h', header)
             if renews and type(written) ~= 'table' then written = try('PEXPIRE', key, ceil(lifetime / 1000) + grace) end
             error_text = type(written) == 'table' and written.err
-            reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, reset)
+            reply = pack(ONE_LIMIT_REPLY, 0, 1 + IN_RESERVED_FORM, at, used, 0, reset)
           elseif charges then
             local written
             if expires_at < now + keep then
@@ -334,7 +341,7 @@ while group_at <= length do
               s, is_hash = {}, true
             end
           elseif charges == false then
-            reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset)
+            reply = pack(ONE_LIMIT_REPLY, 0, holds and IN_RESERVED_FORM or 0, at, used, retry, reset)
           end
         end
         if holds and reply and KEYS[2] then
@@ -346,7 +353,13 @@ while group_at <= length do
       local s, sums, first_end, newest_hold, held_at_newest = values[key_index], nil, nil, nil, nil
       local leases, leased, last_end = lease and '', 0, 0
       local known = is_repeated and headers and headers[key]
-      if known and type(known) == 'table' and known[3] > now then
+      if not known and expects_reservations then
+        hash_header = try('HGET', key, 'h')
+        if type(hash_header) ~= 'string' then hash_header = nil end
+      end
+      if hash_header then
+        s = false
+      elseif known and type(known) == 'table' and known[3] > now then
         s, sums, first_end, newest_hold, held_at_newest = spread(known)
       elseif is_repeated or s == nil then
         -- MGET returns false for a hash, where GET would create an error.
@@ -354,7 +367,7 @@ while group_at <= length do
         if not s.err then s = s[1] end
       end
       if s == false then
-        hash_header = try('HGET', key, 'h')
+        hash_header = hash_header or try('HGET', key, 'h')
         if hash_header == false then
           hash_header = nil
           if lease then
@@ -499,11 +512,11 @@ while group_at <= length do
                   local answer = pack('>BI7I7I7I7', 0, at, used + cost + granted, 0, reset)
                   reply = lease_reply(lease == LEASE, earlier, granted, answer)
                 else
-                  reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used + cost, 0, reset)
+                  reply = pack(ONE_LIMIT_REPLY, 0, sums and 1 + IN_RESERVED_FORM or 1, at, used + cost, 0, reset)
                 end
               end
             elseif used == 0 then
-              reply = pack(ONE_LIMIT_REPLY, 0, 0, at, 0, 0, 0)
+              reply = pack(ONE_LIMIT_REPLY, 0, sums and IN_RESERVED_FORM or 0, at, 0, 0, 0)
             else
               local retry, reset = 0, newest - now + window
               local unused_at, level, falls_at
@@ -534,7 +547,7 @@ while group_at <= length do
                 retry = level == capacity - cost and falls_at > 0 and falls_at - now
               end
               if retry and reset then
-                reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset)
+                reply = pack(ONE_LIMIT_REPLY, 0, sums and IN_RESERVED_FORM or 0, at, used, retry, reset)
               end
             end
           end

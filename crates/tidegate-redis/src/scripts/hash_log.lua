@@ -10,6 +10,7 @@
 -- The functions are created when they are first needed, because creating them costs more than a decision.
 
 local CHECK, PEEK, CHARGE, LEASE, SETTLE = 0, 1, 2, 11, 12
+local IN_RESERVED_FORM = 2
 -- The header of a log: flags, newest charge, expiry of the key, numbers of the log, number of hints.
 local HEADER, HEADER_SIZE = '>BI7I7i8i8I7I4I4I7B', 54
 local POWER = { 256, 65536, 16777216, 4294967296, 1099511627776, 281474976710656, TWO53 }
@@ -219,7 +220,7 @@ local function decide(layout, key, op, cost, now, s, lease, least, earlier, aske
       .. slice(s, records, records + kept_count * size - 1) .. pack(time, at - base) .. pack(unit, total)
     local problem = set_header(key, layout, now, at, expires_at, kept, before, first, next_, start, tail)
     if problem then return problem end
-    local reply = lease and pack('>BI7', 0, at) or pack('>BBI7', 0, 1, at)
+    local reply = lease and pack('>BI7', 0, at) or pack('>BBI7', 0, has_holds and 1 + IN_RESERVED_FORM or 1, at)
     for i = 1, n do
       local reset = (leases == '' and lag or last_end - now) + layout.window[i]
       reply = reply .. pack('>I7I7I7', IN_USE[i] + cost + granted, 0, reset)
@@ -228,7 +229,7 @@ local function decide(layout, key, op, cost, now, s, lease, least, earlier, aske
     return reply
   end
   local newest_time = base + unpack(time, s, last)
-  local reply = pack('>BBI7', 0, 0, at)
+  local reply = pack('>BBI7', 0, has_holds and IN_RESERVED_FORM or 0, at)
   for i = 1, n do
     local used, retry, reset = IN_USE[i], 0, 0
     if used > 0 then
