@@ -56,6 +56,21 @@ const SOURCE: &str = concat!(
     include_str!("scripts/groups.lua"),
     "end\n",
     include_str!("scripts/decide.lua"),
+    "while group_at <= length do\n",
+    include_str!("scripts/decide_group.lua"),
+    "for _ = 1, count do\n",
+    include_str!("scripts/decide_key.lua"),
+    "if is_simple and number_format then\n",
+    include_str!("scripts/decide_numbers.lua"),
+    "elseif is_simple and n == 1 and kind == LOG then\n",
+    include_str!("scripts/decide_log.lua"),
+    "end\n",
+    include_str!("scripts/decide_reply.lua"),
+    "end\n",
+    "group_at = group_at + 11 + 16 * parts\n",
+    "end\n",
+    "if ended then replies[answered + 1] = pack('>I4', ended) end\n",
+    "return table.concat(replies)\n",
 );
 
 /// The script, and the hash by which EVALSHA calls it.
