@@ -36,6 +36,11 @@ impl Demand {
         scaled(self.asked, time, term)
     }
 
+    /// Whether fewer than half of an average request are expected in `time`, by the size of the last lease.
+    pub(crate) fn is_rare_within(&self, time: u64, term: u64) -> bool {
+        2 * u128::from(self.asked) * u128::from(time) < u128::from(self.average) * u128::from(term)
+    }
+
     /// The number of units to request for a term, a quarter more than needed. Then counting begins again.
     ///
     /// A short time says little about a term. So a lease is at most twice the last one, or four times what was needed since.
@@ -88,5 +93,8 @@ mod tests {
         (0..4).for_each(|_| demand.note(1));
         assert_eq!(demand.next_lease(40, TERM), 64, "twice the last lease");
         assert_eq!(demand.within(TERM / 4, TERM), 16);
+        // 64 units in a term: half of a request of one unit in the 128th part of it.
+        assert!(!demand.is_rare_within(TERM / 128 + 1, TERM));
+        assert!(demand.is_rare_within(TERM / 128, TERM));
     }
 }

@@ -1,8 +1,9 @@
 //! [`Heat`] and [`HeatTable`]: which keys are requested often enough to lease units for them.
 
-/// The number of requests in the present and the previous term from which a key is hot. In Redis, a lease and its settle take
-/// about as long as ten checks, so a lease for fewer requests would cost more than it saves.
-const HOT: u32 = 16;
+/// The number of requests in the present and the previous term from which a key is hot. In Redis, a lease that settles the
+/// earlier one takes as long as three checks, and is renewed after two thirds of its term or later. So a lease for fewer requests
+/// would cost more than it saves.
+const HOT: u32 = 8;
 
 /// The number of requests of a key in the present term and in the one before.
 #[derive(Debug, Clone, Copy, Default)]

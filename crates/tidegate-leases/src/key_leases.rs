@@ -2,7 +2,8 @@
 //!
 //! A node admits from one lease of a key, and requests the next one before that one ends. When the next one arrives, the node
 //! admits nothing more from the earlier one and returns its unspent units at once. A lease that is used up is settled in the
-//! call that requests the next one.
+//! call that requests the next one. So is one of a key of which hardly any request is expected during that call: the store
+//! decides such a request.
 
 use std::collections::VecDeque;
 
@@ -221,7 +222,14 @@ impl KeyLeases {
     /// The time before the end of a lease at which the next one is requested. If there is none by half of that time, the unspent
     /// units are returned, because they would count as spent after the end.
     fn early(&self, arrival: u64) -> u64 {
-        (2 * arrival + self.term / 8).min(self.term / 2)
+        // Of a key that is requested less often, a request must come in that time.
+        let share = if self.is_rare() { 3 } else { 8 };
+        (2 * arrival + self.term / share).min(self.term / 2)
+    }
+
+    /// Whether hardly any request is expected while a lease is requested.
+    fn is_rare(&self) -> bool {
+        self.demand.is_rare_within(self.round_trip + self.round_trip / 2, self.term)
     }
 
     /// Begins to request a lease.
@@ -229,7 +237,8 @@ impl KeyLeases {
         if !self.wants_lease(now) {
             return None;
         }
-        if self.current.as_ref().is_some_and(|slice| slice.left(now) == 0) {
+        if self.is_rare() || self.current.as_ref().is_some_and(|slice| slice.left(now) == 0) {
+            // The call that requests the next lease settles this one.
             self.stop();
         }
         self.is_asking = true;
@@ -346,7 +355,8 @@ impl KeyLeases {
     pub(crate) fn settle_idle(&mut self, now: u64, fingerprint: u128, counters: &Counters) -> Vec<SettleRequest> {
         let is_idle = now.saturating_sub(self.last_spend) >= self.term / 2;
         // Later, what is left would expire before it could be returned.
-        let last_moment = now.saturating_add(self.early(self.round_trip) / 2);
+        let last_moment =
+            now.saturating_add((2 * self.round_trip + self.term / 16).min(self.early(self.round_trip) / 2));
         let is_ending = self.current.as_ref().is_some_and(|slice| last_moment >= slice.stops_at());
         if is_idle || (is_ending && !self.is_asking) {
             self.stop();

@@ -20,8 +20,9 @@ use crate::{
 
 /// The number of locks. A power of two.
 const SHARDS: usize = 64;
-/// Keys in the heat table of a shard. A power of two.
-const HEAT_SLOTS: usize = 256;
+/// Keys in the heat table of a shard. A power of two. All tables take 800 KB. With fewer slots, other keys would replace those
+/// that are hot only in a long term.
+const HEAT_SLOTS: usize = 1024;
 /// Maximum number of keys that a node remembers, by default.
 const MAX_KEYS: usize = 16_384;
 

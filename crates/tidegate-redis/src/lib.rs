@@ -20,6 +20,7 @@ mod replicas;
 mod reply;
 mod report;
 mod reservations;
+mod reserved_keys;
 mod response_times;
 mod router;
 mod script;

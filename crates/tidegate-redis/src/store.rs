@@ -18,14 +18,16 @@ use crate::{
     key_name::{self as name, KeyName, KeyNames},
     node::{Node, NodeContext},
     pending_request::{GroupReply, PendingRequest},
+    reply::Reader,
     reservations::{id::Secrets, local_parts::LocalParts},
+    reserved_keys::ReservedKeys,
     router::Router,
     script::Source,
     settings::Settings,
     stats::{Counters, Stats, count},
     stopwatch::{self, to_micros},
     target::{Login, Target, UrlError},
-    wire::{Action, Group, KeyRequest, NewKeys},
+    wire::{Action, Group, KeyRequest, NewKeys, ReservationStep},
 };
 
 /// Limits shared by many nodes, jobs and languages: the answers of the in-memory store, from Redis, on the server's clock.
@@ -63,6 +65,7 @@ pub(crate) struct Inner {
     given_names: KeyNames,
     pub(crate) fallback: Fallback,
     denials: Denials,
+    reserved_keys: ReservedKeys,
     /// What seals the places of reservations.
     pub(crate) secrets: Secrets,
     /// The requests of reservations that are held in this process.
@@ -102,7 +105,19 @@ impl RedisStore {
         let router = Router::start(NodeContext { settings, login, source, counters, is_cluster }, target);
         let (denials, secrets, runtime) = (Denials::new(), Secrets::default(), Handle::current());
         let local_parts = LocalParts::default();
-        let inner = Inner { router, names, given_names, fallback, denials, secrets, local_parts, releases, runtime };
+        let reserved_keys = ReservedKeys::new();
+        let inner = Inner {
+            router,
+            names,
+            given_names,
+            fallback,
+            denials,
+            reserved_keys,
+            secrets,
+            local_parts,
+            releases,
+            runtime,
+        };
         Self { inner: Arc::new(inner), time: None }
     }
 
@@ -269,7 +284,12 @@ impl RedisStore {
             return Err(router.record_unserved(slot));
         }
         let Some(node) = router.node(slot) else { return Err(router.record_unserved(slot)) };
-        let group = Group { action, parts, deadline: 0, new_keys };
+        let reserved_keys = &self.inner.reserved_keys;
+        let reads_form =
+            parts.len() == 1 && matches!(action, Action::Decide(_) | Action::Reservation(ReservationStep::Reserve));
+        let key = reads_form.then(|| reserved_keys.hash(&parts[0].name.bytes));
+        let expects_reservations = key.is_some_and(|key| reserved_keys.has(key));
+        let group = Group { action, parts, deadline: 0, new_keys, expects_reservations };
         let (request, answered) = PendingRequest::new(group, self.time, deadline);
         node.submit(request);
         let asked = match tokio::time::timeout(left(), answered).await {
@@ -283,7 +303,11 @@ impl RedisStore {
                 count(&self.context().counters.no_room);
                 node.state.degraded_states.record(Cause::NoRoom, || node.state.keyspace.describe());
             }
-            Ok(_) => {}
+            Ok(answer) => {
+                if let (Some(key), Ok(reply)) = (key, Reader::new(answer.bytes()).key_reply(0)) {
+                    reserved_keys.note(key, reply.in_reserved_form);
+                }
+            }
             Err(error) => node.state.record_error(error),
         }
         asked

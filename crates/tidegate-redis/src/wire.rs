@@ -76,6 +76,8 @@ pub(crate) struct Group {
     /// The time after which the script does nothing, by the server's clock; or the given time of the decision.
     pub(crate) deadline: u64,
     pub(crate) new_keys: NewKeys,
+    /// Whether its key had the form of keys with reservations when Redis last answered for it.
+    pub(crate) expects_reservations: bool,
 }
 
 /// Whether a decision may create keys.
@@ -177,6 +179,8 @@ const REPEATED_KEY: u8 = 8;
 const NO_NEW_KEYS: u8 = 16;
 /// Added to the number of an operation on reservations.
 const RESERVATION: u8 = 32;
+/// Added to a decision on a key that is expected to have the form of keys with reservations.
+const EXPECTS_RESERVATIONS: u8 = 64;
 
 impl<'a> Call<'a> {
     /// A call for `groups`, at the server's time or at given times. Keys live `grace_ms` longer than needed.
@@ -202,6 +206,9 @@ impl<'a> Call<'a> {
             };
             if group.new_keys == NewKeys::Never {
                 operation |= NO_NEW_KEYS;
+            }
+            if group.expects_reservations {
+                operation |= EXPECTS_RESERVATIONS;
             }
             parts.clear();
             for part in &group.parts {
@@ -305,7 +312,7 @@ mod tests {
             let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
             let name = KeyName { bytes: key.as_bytes().to_vec(), slot: 0 };
             let part = KeyRequest::new(name, &policy, Cost::new(cost).expect("in range"), None);
-            Self { action, parts: vec![part], deadline: 0, new_keys: NewKeys::Always }
+            Self { action, parts: vec![part], deadline: 0, new_keys: NewKeys::Always, expects_reservations: false }
         }
     }
 

@@ -1,12 +1,12 @@
 //! Compares nodes that lease units of a Redis with nodes that ask it for each decision.
 //!
 //! Both use the same server, the same client and the same tasks in one process. Each node has its own connections and its own
-//! leases.
+//! leases. Before each measurement with leases, the nodes decide for two terms, so that they hold the leases of a running service.
 
 mod report;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -30,7 +30,9 @@ pub use report::LeasesReport;
 
 const NODES: usize = 2;
 const TASKS_OF_NODE: usize = 128;
+/// A few round trips; a tenth of the window is 6 seconds.
 const TERM: Duration = Duration::from_millis(200);
+const LONGER_TERMS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 /// Keys drawn beforehand; tasks begin anywhere in this sequence.
 const DRAWN: usize = 400_000;
 /// The number of decisions of a task between two checks of the time.
@@ -49,12 +51,15 @@ pub struct Options {
     size: Size,
 }
 
-/// A comparison: a number of keys, their distribution, and a limit.
+/// A comparison: a number of keys, their distribution, a limit, and the term of the leases.
+#[derive(Clone, Copy)]
 struct Workload {
     name: &'static str,
     keys: usize,
     spread: Spread,
     limit: Limit,
+    /// The term of the leases.
+    term: Duration,
     /// The least number of decisions per second, relative to nodes without leases.
     wanted: f64,
     /// The greatest processor time of Redis for a decision, relative to nodes without leases.
@@ -66,6 +71,8 @@ struct Workload {
 pub struct Row {
     /// What was measured.
     pub workload: &'static str,
+    /// The term of the leases, in milliseconds.
+    pub term_ms: u128,
     /// Decisions per second without leases.
     pub plain: f64,
     /// Decisions per second with leases.
@@ -93,12 +100,13 @@ pub fn run(options: &Options) -> Result<LeasesReport> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("no runtime")?;
     let limit = workload::limit;
-    let workloads = [
+    let mut workloads = vec![
         Workload {
             name: "one hot key, all allowed",
             keys: 1,
             spread: Spread::HotKey,
             limit: limit(1_000_000_000, 60),
+            term: TERM,
             wanted: 20.0,
             wanted_cpu: None,
         },
@@ -107,6 +115,7 @@ pub fn run(options: &Options) -> Result<LeasesReport> {
             keys: 1,
             spread: Spread::HotKey,
             limit: limit(10_000, 60),
+            term: TERM,
             wanted: 20.0,
             wanted_cpu: None,
         },
@@ -115,6 +124,7 @@ pub fn run(options: &Options) -> Result<LeasesReport> {
             keys: 100_000,
             spread: Spread::Zipf,
             limit: limit(10_000_000, 60),
+            term: TERM,
             wanted: 2.0,
             wanted_cpu: Some(0.4),
         },
@@ -123,10 +133,16 @@ pub fn run(options: &Options) -> Result<LeasesReport> {
             keys: 100_000,
             spread: Spread::Uniform,
             limit: limit(10_000_000, 60),
+            term: TERM,
             wanted: 0.97,
             wanted_cpu: None,
         },
     ];
+    // With a longer term, more keys are requested often enough for a lease.
+    for spread in [2, 3] {
+        let longer = LONGER_TERMS.map(|term| Workload { term, ..workloads[spread] });
+        workloads.extend(longer);
+    }
     let mut rows = Vec::new();
     for workload in workloads {
         progress::show(workload.name);
@@ -134,6 +150,11 @@ pub fn run(options: &Options) -> Result<LeasesReport> {
     }
     Ok(LeasesReport { machine: Machine::this(), redis: version(), rounds: options.rounds, rows })
 }
+
+/// The phases of a round.
+const WARMING_UP: u8 = 0;
+const MEASURING: u8 = 1;
+const STOPPING: u8 = 2;
 
 /// What is measured in a round.
 struct Round {
@@ -149,14 +170,16 @@ async fn compare(workload: &Workload, options: &Options) -> Result<Row> {
     let drawn = Scenario { threads: 1, spread: workload.spread }.sequences(&order, DRAWN).remove(0);
     let keys = Arc::new(drawn);
     let policy = |name| Policy::new(name, [workload.limit]).context("a policy");
-    let (plain_policy, leased_policy) = (policy("plain")?, policy("leased")?.with_lease(TERM)?);
+    let (plain_policy, leased_policy) = (policy("plain")?, policy("leased")?.with_lease(workload.term)?);
     let (mut plain, mut leased) = (Vec::new(), Vec::new());
     for _ in 0..NODES {
         plain.push(AnyStore::new(servers.store().await?));
         leased.push(AnyStore::new(LeasedStore::new(servers.store().await?)?));
     }
-    let length = Duration::from_micros(options.size.of(u64::from(options.round) * 1_000));
+    let length = Duration::from_millis(options.round.into()).max(2 * workload.term);
+    let length = if options.size.quick { length / 10 } else { length };
     let nodes = [(&plain, Arc::new(plain_policy)), (&leased, Arc::new(leased_policy))];
+    // Also opens the connections and creates the keys.
     for (stores, policy) in &nodes {
         round(&servers, stores, policy, &keys, length).await?;
     }
@@ -172,6 +195,7 @@ async fn compare(workload: &Workload, options: &Options) -> Result<Row> {
     };
     Ok(Row {
         workload: workload.name,
+        term_ms: workload.term.as_millis(),
         plain: of(&rounds[0], |round| round.per_second),
         leased: of(&rounds[1], |round| round.per_second),
         ratio: ratios(|round| round.per_second),
@@ -189,18 +213,21 @@ async fn round(
     keys: &Arc<Vec<String>>,
     length: Duration,
 ) -> Result<Round> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let phase = Arc::new(AtomicU8::new(WARMING_UP));
     let mut running = JoinSet::new();
-    let before = servers.usage();
-    let start = now();
     for store in stores {
         for _ in 0..TASKS_OF_NODE {
             let at = rand::random_range(0..keys.len());
-            running.spawn(decide(store.clone(), Arc::clone(policy), Arc::clone(keys), at, Arc::clone(&stop)));
+            running.spawn(decide(store.clone(), Arc::clone(policy), Arc::clone(keys), at, Arc::clone(&phase)));
         }
     }
+    if let Some(term) = policy.lease() {
+        tokio::time::sleep(2 * term).await;
+    }
+    let (before, start) = (servers.usage(), now());
+    phase.store(MEASURING, Relaxed);
     tokio::time::sleep(length).await;
-    stop.store(true, Relaxed);
+    phase.store(STOPPING, Relaxed);
     let tallies = running.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
     let seconds = (now() - start).as_secs_f64();
     let after = servers.usage();
@@ -218,10 +245,15 @@ async fn decide(
     policy: Arc<Policy>,
     keys: Arc<Vec<String>>,
     mut at: usize,
-    stop: Arc<AtomicBool>,
+    phase: Arc<AtomicU8>,
 ) -> Result<Tally> {
-    let mut tally = Tally::default();
-    while !stop.load(Relaxed) {
+    let (mut tally, mut is_measured) = (Tally::default(), false);
+    loop {
+        match phase.load(Relaxed) {
+            STOPPING => return Ok(tally),
+            MEASURING if !is_measured => (tally, is_measured) = (Tally::default(), true),
+            _ => {}
+        }
         for _ in 0..DECISIONS {
             let decision = store.check(&policy, &Key::new(&keys[at])?, Cost::ONE).await?;
             ensure!(!decision.is_degraded(), "Redis did not make a decision: {decision:?}");
@@ -232,5 +264,4 @@ async fn decide(
         // Decisions by leases never wait, so other tasks would not run.
         tokio::task::yield_now().await;
     }
-    Ok(tally)
 }

@@ -27,6 +27,7 @@ impl fmt::Display for LeasesReport {
         let is_met = |row: &&Row| row.ratio >= row.wanted && row.wanted_cpu.is_none_or(|most| row.cpu_ratio <= most);
         Columns::of(&self.rows)
             .text("workload", |row| row.workload.to_owned())
+            .number("term", |row| format!("{} ms", row.term_ms))
             .number("plain /s", |row| whole(row.plain))
             .number("leased /s", |row| whole(row.leased))
             .number("ratio", |row| format!("{:.2}", row.ratio))

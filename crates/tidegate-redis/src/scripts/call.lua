@@ -5,15 +5,16 @@
 --   ARGV[2]   the groups; equal groups in a row are written once:
 --               operation (1): 0 check, 1 peek, 2 charge, 3 refund, 4 reset, 5 inspect, 6 override, 7 override list;
 --                 32 reserve, 33 commit, 34 renew, 35 lease, 36 settle; plus 8 if a key of the group also occurs earlier
---                 in the call; plus 16 if it may not create keys
+--                 in the call; plus 16 if it may not create keys;
+--                 plus 64 if the key of a decision had the form of keys with reservations when the caller saw it last
 --               number of parts of a group (1), number of groups (2), deadline in server time or the given time (7)
 --               for each part: number of its policy (2), cost (7), time of the charge that a refund returns (7)
 --   ARGV[3…]  the policies: see `layout.lua`; then the request of an operation on a reservation, on an override or on a
 --             list of overrides
 --   reply     the time (7), and for each group a status (1):
 --               0  done. For each part of a decision or a refund:
---                    flags (1): 1 charged, 4 returned, 8 joined with the newest entry; 16 other limits,
---                      32 ban, 64 exempt, if an override decided
+--                    flags (1): 1 charged, 2 the key has the form of keys with reservations, 4 returned, 8 joined with the
+--                      newest entry; 16 other limits, 32 ban, 64 exempt, if an override decided
 --                    the time at which the key was read (7)
 --                    under other limits: those limits as a policy, and the whole wait of a denial (7), or 0
 --                    for each limit, unless the key is exempt: units in use after the decision (7), wait until the
@@ -31,9 +32,13 @@ local call, try = redis.call, redis.pcall
 local SATURATION, TWO53, TWO48 = 9000000000000000, 9007199254740992, 281474976710656
 local FAR_BACK = 60000000
 local PAGE = 128
-local CHECK, PEEK, CHARGE, REPEATED_KEY, NO_NEW_KEYS, RESERVATION = 0, 1, 2, 8, 16, 32
+local CHECK, PEEK, CHARGE, REPEATED_KEY, NO_NEW_KEYS, RESERVATION, EXPECTS_RESERVATIONS = 0, 1, 2, 8, 16, 32, 64
+-- The flag of a reply on a key in the form of `reservation_records.lua`.
+local IN_RESERVED_FORM = 2
 -- Operations on reservations begin with this number in the script.
-local RESERVE, LEASE = 8, 11
+local RESERVE, LEASE, SETTLE = 8, 11, 12
+-- The number of bytes of a lease in front of a state: see `leases.lua`.
+local LEASE_SIZE = 36
 local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
 -- A log that is a string: layout, expiry of the key, base, widths of times and units, units before the first record;
 -- records.

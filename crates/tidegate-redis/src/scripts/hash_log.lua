@@ -9,7 +9,8 @@
 --
 -- The functions are created when they are first needed, because creating them costs more than a decision.
 
-local CHECK, PEEK, CHARGE = 0, 1, 2
+local CHECK, PEEK, CHARGE, LEASE, SETTLE = 0, 1, 2, 11, 12
+local IN_RESERVED_FORM = 2
 -- The header of a log: flags, newest charge, expiry of the key, numbers of the log, number of hints.
 local HEADER, HEADER_SIZE = '>BI7I7i8i8I7I4I4I7B', 54
 local POWER = { 256, 65536, 16777216, 4294967296, 1099511627776, 281474976710656, TWO53 }
@@ -42,6 +43,9 @@ local PAGE_NUMBER, RECORDS_BEFORE, UNITS_BEFORE, IN_USE = {}, {}, {}, {}
 -- the newest hold.
 local sums, first_end, newest_hold, held_at_newest = '', 0, 0, 0
 
+-- The open leases of the key, their units and the last end, if it has a few leases and nothing else.
+local leases, leased, last_end = '', 0, 0
+
 -- Reads the sums of the reservations in front of a header. Its numbers are named in `call.lua`; a function that captures the
 -- names makes every call slower. Returns their length; nil, if there are leases, holds that end,
 -- or an override.
@@ -55,7 +59,7 @@ end
 
 -- Writes the header of a log, and renews the expiry of the key if needed.
 local function set_header(key, layout, now, at, expires_at, kept, before, first, next_, start, tail)
-  local keep = at - now + layout.longest
+  local keep = (last_end > at and last_end or at) - now + layout.longest
   local is_new, renew = expires_at == 0, expires_at < now + keep
   if renew then expires_at = now + keep + floor(keep / 4) end
   local n, hints = layout.n, ''
@@ -64,7 +68,7 @@ local function set_header(key, layout, now, at, expires_at, kept, before, first,
   -- Remembered waits are those of the state before.
   if sums ~= '' then sums = slice(sums, 1, 78) .. ('\0'):rep(21) .. '\1' end
   local header = pack(HEADER, first < next_ and 2 or 0, at, expires_at, kept, 0, before, first, next_, start, n)
-  local reply = try('HSET', key, 'h', sums .. layout.prefix .. header .. hints .. tail)
+  local reply = try('HSET', key, 'h', sums .. lease_header(leases) .. layout.prefix .. header .. hints .. tail)
   if type(reply) == 'table' then return error_reply(reply) end
   if renew then
     reply = try('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace)
@@ -97,22 +101,30 @@ local function decide_new(layout, key, op, cost, now)
   return reply
 end
 
-local function decide(layout, key, op, cost, now, s)
+local function decide(layout, key, op, cost, now, s, lease, least, earlier, asked, ttl, nonce, most)
   s = s or try('HGET', key, 'h')
-  sums = ''
-  if s == false then return decide_new(layout, key, op, cost, now) end
+  sums, leases, leased, last_end = '', '', 0, 0
+  if s == false and not lease then return decide_new(layout, key, op, cost, now) end
   if type(s) ~= 'string' then return nil end
-  local offset = 0
+  local offset, has_holds = 0, false
   if slice(s, 1, 2) == 'T\2' then
-    offset = read_sums(s, now)
-    if not offset then return nil end
+    offset, has_holds = read_sums(s, now), true
+    if not offset or lease then return nil end
+  elseif slice(s, 1, 2) == 'T\3' then
+    leases, leased, first_end, last_end, offset = read_leases(s)
+    if not leases or first_end <= now then return nil end
   end
-  local has_holds = offset > 0
+  if earlier then
+    local units
+    leases, units = settle_lease(leases, earlier, cost)
+    if not leases or (cost == 0 and lease == SETTLE) then return nil end
+    leased = leased - units
+  end
   local n, at_header = layout.n, offset + #layout.prefix + 1
   if slice(s, offset + 1, at_header - 1) ~= layout.prefix then return nil end
   local flags, newest, expires_at, kept, shift, before, first, next_, start, hints = unpack(HEADER, s, at_header)
   if flags == 1 or shift ~= 0 or hints ~= n or newest - now > FAR_BACK then return nil end
-  if has_holds and first_end <= newest then return nil end
+  if offset > 0 and first_end <= newest then return nil end
   local at = now > newest and now or newest
   local at_hints = at_header + HEADER_SIZE
   local at_tail = at_hints + n * HINT_SIZE
@@ -157,6 +169,7 @@ local function decide(layout, key, op, cost, now, s)
       PAGE_NUMBER[i], RECORDS_BEFORE[i], UNITS_BEFORE[i] = next_, k, 0
       IN_USE[i] = total - (k == 0 and dropped_units or unpack(unit, s, from + (k - 1) * size + time_width))
     end
+    IN_USE[i] = IN_USE[i] + leased
     if IN_USE[i] + cost > capacities[i] then fits = false end
   end
   local lag, newest_units = at - now, total
@@ -169,11 +182,21 @@ local function decide(layout, key, op, cost, now, s)
     local trimmed = 0
     if PAGE_NUMBER[longest] == next_ then trimmed = RECORDS_BEFORE[longest] end
     local is_same_time = base + unpack(time, s, last) == at
+    local earlier_units = count > 1 and unpack(unit, s, last - size + time_width) or dropped_units
     if is_same_time and held > 0 then
-      local earlier = count > 1 and unpack(unit, s, last - size + time_width) or dropped_units
-      if total + cost - earlier <= held then return nil end
+      if total + cost - earlier_units <= held then return nil end
     end
-    local kept_count = count - trimmed - (is_same_time and trimmed < count and 1 or 0)
+    local granted = 0
+    if lease == LEASE then
+      local free = TWO53
+      for i = 1, n do free = min(free, capacities[i] - IN_USE[i] - cost) end
+      leases, granted = grant_lease(leases, free, least, asked, most, at, ttl, nonce)
+      if not leases then return nil end
+    end
+    last_end = leases == '' and 0 or unpack('>I7', leases, #leases - LEASE_SIZE + 1)
+    -- An entry without units is not needed once it is not the newest one.
+    local is_replaced = is_same_time or (lease and total == earlier_units)
+    local kept_count = count - trimmed - (is_replaced and trimmed < count and 1 or 0)
     if kept_count >= PAGE then return nil end
     if kept_count <= 0 then
       kept_count = 0
@@ -187,30 +210,41 @@ local function decide(layout, key, op, cost, now, s)
         if PAGE_NUMBER[i] == next_ then RECORDS_BEFORE[i] = RECORDS_BEFORE[i] > trimmed and RECORDS_BEFORE[i] - trimmed or 0 end
       end
     end
+    if is_replaced then
+      for i = 1, n do
+        if PAGE_NUMBER[i] == next_ then RECORDS_BEFORE[i] = min(RECORDS_BEFORE[i], kept_count) end
+      end
+    end
     local records = from + trimmed * size
     local tail = pack(TAIL, base, time_width, unit_width, dropped_units, (kept_count + 1) * size)
       .. slice(s, records, records + kept_count * size - 1) .. pack(time, at - base) .. pack(unit, total)
     local problem = set_header(key, layout, now, at, expires_at, kept, before, first, next_, start, tail)
     if problem then return problem end
-    local reply = pack('>BBI7', 0, 1, at)
-    for i = 1, n do reply = reply .. pack('>I7I7I7', IN_USE[i] + cost, 0, lag + layout.window[i]) end
+    local reply = lease and pack('>BI7', 0, at) or pack('>BBI7', 0, has_holds and 1 + IN_RESERVED_FORM or 1, at)
+    for i = 1, n do
+      local reset = (leases == '' and lag or last_end - now) + layout.window[i]
+      reply = reply .. pack('>I7I7I7', IN_USE[i] + cost + granted, 0, reset)
+    end
+    if lease then return lease_reply(lease == LEASE, earlier, granted, reply) end
     return reply
   end
   local newest_time = base + unpack(time, s, last)
-  local reply = pack('>BBI7', 0, 0, at)
+  local reply = pack('>BBI7', 0, has_holds and IN_RESERVED_FORM or 0, at)
   for i = 1, n do
     local used, retry, reset = IN_USE[i], 0, 0
     if used > 0 then
-      local earlier = count > 1 and unpack(unit, s, last - size + time_width) or dropped_units
+      local earlier_units = count > 1 and unpack(unit, s, last - size + time_width) or dropped_units
       reset = lag + newest_time - at + layout.window[i]
-      if newest_units - earlier <= held then
+      if leased > 0 then
+        reset = last_end - now + layout.window[i]
+      elseif newest_units - earlier_units <= held then
         local unused_at = has_holds and n == 1 and unpack('>I7', sums, 79) or 0
         if unused_at == 0 then return nil end
         reset = unused_at - now
       end
     end
     if used + cost > capacities[i] and cost <= capacities[i] then
-      if PAGE_NUMBER[i] ~= next_ then return nil end
+      if PAGE_NUMBER[i] ~= next_ or leased + cost > capacities[i] then return nil end
       local k = RECORDS_BEFORE[i]
       local units = (k == 0 and dropped_units or unpack(unit, s, from + (k - 1) * size + time_width)) + used + cost - capacities[i]
       k = count_to(s, from + time_width, size, unit, count, units - 1, k)
@@ -226,5 +260,5 @@ local function decide(layout, key, op, cost, now, s)
   return reply
 end
 
--- `s` is the header, if the caller has read it.
-return function(policy, key, op, cost, now, s) return decide(layout_of(policy), key, op, cost, now, s) end
+-- `s` is the header, if the caller has read it. What follows is the request of a lease or a settle, as in `decide.lua`.
+return function(policy, ...) return decide(layout_of(policy), ...) end

@@ -13,6 +13,7 @@
 
 local CHECK, PEEK, CHARGE_OP = 0, 1, 2
 local MAX_LISTED = 1000
+local IN_RESERVED_FORM = 2
 -- Maximum number of older entries that are counted one by one.
 local MAX_COUNTED = 8192
 
@@ -121,6 +122,7 @@ end
 
 local function add_reply(out, part, flags, denied)
   if part.joined then flags = flags + 8 end
+  if part.state and part.state.reservations and form_of(part.state) == WITH_RESERVATIONS then flags = flags + IN_RESERVED_FORM end
   if part.override then return overrides().decisions.add_reply(out, part, flags, denied, waits, used_under) end
   out[#out + 1] = pack('>BI7', flags, part.at)
   for i = 1, part.in_force.n do

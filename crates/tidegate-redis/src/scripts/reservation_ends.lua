@@ -390,7 +390,8 @@ local function others_of(open, record)
 end
 
 return {
-  new = new_reservations, read_sums = read_sums, encode_sums = encode_sums, changed_fields = changed_reservations,
+  new = new_reservations, from_leases = from_leases, are_few_leases = are_few_leases, encode_leases = encode_leases,
+  read_sums = read_sums, encode_sums = encode_sums, changed_fields = changed_reservations,
   list = listed_records, find = find_reservation, insert = insert, take = take, renew = renew, others = others_of,
   shift = shift_reservations, end_until = end_until, charge = charge_state, give_back = give_back, wait = wait,
 }

@@ -4,7 +4,8 @@
 -- ARGV   not read
 -- reply  none: functions on reservations
 --
--- A key with reservations is a hash:
+-- A key with a few leases and nothing else has them in front of its state: see `leases.lua`. Any other key with reservations is a
+-- hash:
 --
 --   field "h"     "T", version of such keys (1), then the sums below, then the state: 0 and the bytes of a string, or 1 and
 --                 the bytes of a hash's field "h"
@@ -96,6 +97,39 @@ local function record_at(s, k)
   -- Whether it gives units back when it ends by itself.
   record.is_released = record.gives_back and record.flags % KEEPS == 0
   return record
+end
+
+-- Reads the few leases in front of a state. Returns them as reservations in one page that is not stored yet, and the state.
+local function from_leases(key, s)
+  local leases, leased, first_end, last_end, size = read_leases(s)
+  if not leases then error('DAMAGED the state is cut off', 0) end
+  local open, records = new_reservations(key), {}
+  for at = 1, #leases, LEASE_SIZE do
+    local ends, units, granted_at, nonce = unpack(LEASE_RECORD, leases, at)
+    records[#records + 1] = pack(RECORD, ends, #records, nonce, units, granted_at, LEASE)
+  end
+  local n = #records
+  open.count, open.leases, open.leased, open.first_end, open.last_end = n, n, leased, first_end, last_end
+  open.next_number, open.next_page = n, 1
+  open.pages[1] = { number = 0, n = n, last_end = last_end, last_number = n - 1, held = 0, s = table.concat(records), is_changed = true }
+  return open, slice(s, size + 1)
+end
+
+-- Returns whether all reservations are leases that fit in front of a state.
+local function are_few_leases(open)
+  return open.count > 0 and open.count == open.leases and open.count <= FEW_LEASES
+end
+
+-- Encodes reservations in front of a state, if they are a few leases.
+local function encode_leases(open)
+  local leases = {}
+  for _, page in ipairs(pages_of(open)) do
+    for k = 1, page.n do
+      local record = record_at(records_of(open, page), k)
+      leases[#leases + 1] = pack(LEASE_RECORD, record.ends, record.units, record.granted_at, record.nonce)
+    end
+  end
+  return lease_header(table.concat(leases))
 end
 
 -- Adds what a hold gives back at its end to the released units, or subtracts it.

@@ -10,7 +10,7 @@
 --   other logs, buckets    a hash: field "h" has flags (1), time of the newest charge (7), expiry of the key (7), the
 --                          migration, and each log with its tail; the other fields are the pages of the logs
 --   with an override       see `override_record.lua`
---   with reservations      see `reservation_records.lua`
+--   with reservations      see `leases.lua` and `reservation_records.lua`
 --
 -- Invariants:
 --
@@ -189,6 +189,8 @@ local function read_state(key, expected, now, only_existence)
     form = WITH_RESERVATIONS
     if has_override then override = overrides().read(call('HGET', key, 'o')) end
     is_hash, s = slice(s, AT_STATE, AT_STATE) == '\1', slice(s, AT_STATE + 1)
+  elseif slice(s, 1, 2) == 'T\3' then
+    open, s = reservations().from_leases(key, s)
   end
   if slice(s, 1, 1) ~= 'T' then return nil, FOREIGN end
   local version, kind, n = unpack('>BBB', s .. '\0\0\0', 2)
@@ -251,10 +253,18 @@ local function is_string(state)
   return (state.layout.number_format and not state.migration) or is_string_log(state)
 end
 
+-- Returns whether a few leases are written in front of a state. A key that has another form because of its reservations keeps
+-- that form.
+local function has_leases_in_front(state)
+  local open = state.reservations
+  return open and state.form ~= WITH_RESERVATIONS and not state.override and reservations().are_few_leases(open)
+end
+
 -- Returns the form in which a state is written.
 local function form_of(state)
   local open = state.reservations
-  local is_reserved = open and (open.count > 0 or state.newest - open.newest_hold < RESERVED_FOR)
+  local is_reserved = open and not has_leases_in_front(state)
+    and (open.count > 0 or state.newest - open.newest_hold < RESERVED_FOR)
   -- With an override, the key keeps its reservations' form.
   if is_reserved or (state.override and state.form == WITH_RESERVATIONS) then return WITH_RESERVATIONS end
   if state.override then return WITH_OVERRIDE end
@@ -309,12 +319,12 @@ local function save_in_hash(state, inner, writes, renews, lifetime, now, grace)
       set('s', inner)
       if has_new_override then set('h', override.bytes) end
     else
-      set('h', slice(inner, 2))
+      set('h', (has_leases_in_front(state) and reservations().encode_leases(open) or '') .. slice(inner, 2))
       if state.form == WITH_OVERRIDE then deleted_fields[#deleted_fields + 1] = 's' end
     end
     if state.form == WITH_RESERVATIONS then deleted_fields[#deleted_fields + 1] = 'o' end
   end
-  if open then
+  if open and (form == WITH_RESERVATIONS or state.form == WITH_RESERVATIONS) then
     writes[#writes + 1] = reservations().changed_fields(open, deleted_fields)
     if not writes[#writes][1] then writes[#writes] = nil end
   end
@@ -350,6 +360,7 @@ local function save(state, now, grace)
       parts[3] = slice(tail.s, tail.from)
     end
     local value = table.concat(parts)
+    if form == STRING and has_leases_in_front(state) then value = reservations().encode_leases(state.reservations) .. value end
     if form ~= STRING then
       state.replaces_fields = state.is_hash
       save_in_hash(state, '\0' .. value, { {} }, renews, lifetime, now, grace)

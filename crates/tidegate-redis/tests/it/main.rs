@@ -18,6 +18,7 @@ mod degraded_states;
 mod failure_choice;
 mod footprint;
 mod key_bound;
+mod leases;
 mod long_logs;
 mod override_agreement;
 mod overrides;
