@@ -9,6 +9,7 @@ use tidegate_testbed::Server;
 
 use crate::{
     http::client::{get, post},
+    resp::client::{Client, Reply},
     running::Running,
 };
 
@@ -45,6 +46,26 @@ fn two_services_admit_the_whole_limit_by_leases_and_not_a_unit_more() {
     let repeated: u64 =
         services.iter().map(|s| metric(s, "tidegate_lease_decisions_total{by=\"remembered_denial\"} ")).sum();
     assert!(repeated > 100, "{repeated} denials");
+}
+
+#[test]
+fn every_transport_says_whether_a_lease_decided() {
+    let redis = Server::start();
+    let service = Running::start(&config(&redis));
+    let request = json!({ "policy": "api", "key": "hot" });
+    let first = post(service.http, "/v1/check", &request).json();
+    assert_eq!((&first["allowed"], &first["leased"]), (&json!(true), &json!(false)), "the store decided: {first}");
+    let mut resp = Client::connect3(service.resp);
+    let by_lease = (0..500).find_map(|_| {
+        let body = post(service.http, "/v1/check", &request).json();
+        (body["leased"] == true).then_some(body)
+    });
+    let by_lease = by_lease.expect("a hot key is leased");
+    assert_eq!((&by_lease["allowed"], &by_lease["degraded"]), (&json!(true), &json!(false)));
+    assert!((0..500).any(|_| resp.call("TG.CHECK api hot FULL").field("leased") == Reply::Bool(true)));
+    let checks = json!({ "checks": [{ "policy": "api", "key": "hot" }, { "policy": "api", "key": "other" }] });
+    let several = post(service.http, "/v1/check", &checks).json();
+    assert_eq!((&several["leased"], &several["checks"][0]["leased"]), (&json!(false), &json!(false)));
 }
 
 #[test]
