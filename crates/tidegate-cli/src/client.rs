@@ -205,16 +205,20 @@ fn text(operation: Operation, body: &Value) -> String {
 
 /// Formats a decision for people.
 pub(crate) fn decision_text(body: &Value) -> String {
-    let degraded = if body["degraded"] == true { " (degraded: decided without the store)" } else { "" };
+    let decided_by = match (&body["degraded"], &body["leased"]) {
+        (Value::Bool(true), _) => " (degraded: decided without the store)",
+        (_, Value::Bool(true)) => " (leased: decided by a lease of the service)",
+        _ => "",
+    };
     if body["reason"] == "banned" {
         return match body["retry_after_ms"].as_u64() {
-            Some(wait) => format!("banned: the ban ends in {}{degraded}\n", times::span(wait)),
-            None => format!("banned permanently{degraded}\n"),
+            Some(wait) => format!("banned: the ban ends in {}{decided_by}\n", times::span(wait)),
+            None => format!("banned permanently{decided_by}\n"),
         };
     }
     let reason = body["reason"].as_str().unwrap_or("?");
     let wait = body["retry_after_ms"].as_u64().map_or(String::new(), |wait| format!(", fits in {wait} ms"));
-    format!("{reason}: {}{wait}{degraded}\n", known_use_text(body))
+    format!("{reason}: {}{wait}{decided_by}\n", known_use_text(body))
 }
 
 /// The units in use, if they are known. Without the store, only units that this decision or this process has charged are.
@@ -231,4 +235,23 @@ pub(crate) fn in_use_text(body: &Value) -> String {
     let number = |field: &str| body[field].as_u64().unwrap_or(0);
     let limit = visible(body["limit"].as_str().unwrap_or("?"));
     format!("{} in use under {limit}, {} remaining", number("used"), number("remaining"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::decision_text;
+
+    #[test]
+    fn a_decision_by_a_lease_is_shown_as_one() {
+        let mut body = json!({ "reason": "allowed", "limit": "60/1m", "used": 7, "remaining": 20, "retry_after_ms": null,
+                               "degraded": false, "leased": true });
+        assert_eq!(
+            decision_text(&body),
+            "allowed: 7 in use under 60/1m, 20 remaining (leased: decided by a lease of the service)\n"
+        );
+        body["leased"] = json!(false);
+        assert_eq!(decision_text(&body), "allowed: 7 in use under 60/1m, 20 remaining\n");
+    }
 }

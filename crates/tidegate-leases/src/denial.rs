@@ -45,6 +45,10 @@ impl Denial {
         holds.then(|| external_store::still_denied(self.decision, now.saturating_sub(self.received_at)))
     }
 
+    pub(crate) fn ends_at(&self) -> u64 {
+        self.ends_at
+    }
+
     pub(crate) fn has_ended(&self, now: u64) -> bool {
         now >= self.ends_at
     }

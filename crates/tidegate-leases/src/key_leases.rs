@@ -5,9 +5,11 @@
 //! call that requests the next one. So is one of a key of which hardly any request is expected during that call: the store
 //! decides such a request.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
-use tidegate::{Cost, Decision, Key, Lease, Leased, Op, Policy, ReservationId, StoreError, Timestamp, external_store};
+use tidegate::{
+    Cost, Decision, Key, Lease, Leased, LeasedKey, Op, Policy, ReservationId, StoreError, Timestamp, external_store,
+};
 
 use crate::{
     demand::Demand,
@@ -102,6 +104,9 @@ pub(crate) struct KeyLeases {
     /// Whether charges are remembered, because refunds of the key have been seen.
     keeps_charges: bool,
     last_spend: u64,
+    /// Requests that were admitted by a lease, and denied by a remembered denial.
+    admitted: u64,
+    denied: u64,
 }
 
 impl KeyLeases {
@@ -124,6 +129,8 @@ impl KeyLeases {
             leased_since: None,
             keeps_charges: false,
             last_spend: now,
+            admitted: 0,
+            denied: 0,
         }
     }
 
@@ -138,6 +145,7 @@ impl KeyLeases {
         self.heat.count(self.term_at(now));
         if let Some(decision) = self.admit(now, op, cost) {
             count(&counters.admitted);
+            self.admitted += 1;
             return Some(decision);
         }
         let denied = match op {
@@ -146,6 +154,7 @@ impl KeyLeases {
         };
         if denied.is_some() {
             count(&counters.denied);
+            self.denied += 1;
         }
         denied
     }
@@ -411,6 +420,31 @@ impl KeyLeases {
             && !is_waiting
             && self.denial.as_ref().is_none_or(|denial| denial.has_ended(now))
             && self.heat.is_cold(self.term_at(now))
+    }
+
+    /// Requests that this node has decided by itself.
+    pub(crate) fn decided(&self) -> u64 {
+        self.admitted + self.denied
+    }
+
+    /// The lease, for people.
+    pub(crate) fn report(&self, now: u64) -> LeasedKey {
+        let lease = self.current.as_ref().filter(|slice| now < slice.stops_at());
+        let until = |end: u64| Duration::from_micros(end.saturating_sub(now));
+        LeasedKey {
+            policy: self.policy.name().unwrap_or_default().to_owned(),
+            key: self.key.clone(),
+            units: lease.map_or(0, Slice::units),
+            left: lease.map_or(0, |slice| slice.left(now)),
+            ends_in: lease.map(|slice| until(slice.stops_at())),
+            admitted: self.admitted,
+            denied: self.denied,
+            denies_for: self
+                .denial
+                .as_ref()
+                .filter(|denial| !denial.has_ended(now))
+                .map(|denial| until(denial.ends_at())),
+        }
     }
 
     /// The units that are left of the lease, if there is one.

@@ -3,12 +3,16 @@
 //! It decides what it can, and says what to ask the shared store. The caller sends the requests and reports the answers. So
 //! the same code runs in a [`LeasedStore`](crate::LeasedStore), in simulations and in tests, each with its own time.
 
-use std::hash::{BuildHasherDefault, Hasher};
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    hash::{BuildHasherDefault, Hasher},
+};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tidegate::{
-    Cost, Decision, Key, Leased, Mode, Op, Policy, StoreError, Timestamp,
+    Cost, Decision, Key, Leased, LeasedKey, Mode, Op, Policy, StoreError, Timestamp,
     external_store::{self, Fingerprints},
 };
 
@@ -265,6 +269,23 @@ impl Node {
             }
         }
         stats
+    }
+
+    /// The keys for which this node has decided most requests by itself, those with the most first: at most `most`.
+    pub fn keys(&self, now: u64, most: usize) -> Vec<LeasedKey> {
+        let mut busiest = BinaryHeap::with_capacity(most + 1);
+        for shard in &self.shards {
+            for (fingerprint, leases) in &shard.lock().keys {
+                busiest.push(Reverse((leases.decided(), *fingerprint)));
+                if busiest.len() > most {
+                    busiest.pop();
+                }
+            }
+        }
+        let report = |Reverse((_, fingerprint)): Reverse<(u64, u128)>| {
+            self.shard(fingerprint).lock().keys.get(&fingerprint).map(|leases| leases.report(now))
+        };
+        busiest.into_sorted_vec().into_iter().filter_map(report).collect()
     }
 
     fn shard(&self, fingerprint: u128) -> &Mutex<Shard> {

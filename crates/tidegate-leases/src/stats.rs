@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tidegate::{Metric, MetricKind};
+use tidegate::{LeasedKey, Metric, MetricKind, NodeLeases};
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -84,6 +84,12 @@ impl Counters {
 }
 
 impl Stats {
+    /// The counts and these keys as a part of a store's report.
+    pub(crate) fn report(&self, keys: Vec<LeasedKey>) -> NodeLeases {
+        let Self { admitted, denied, asked, open, left, keys: remembered, .. } = *self;
+        NodeLeases { admitted, denied, asked, open, left, remembered, keys }
+    }
+
     /// The counts as metrics of a store.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let decisions = [("lease", self.admitted), ("remembered_denial", self.denied), ("store", self.asked)];

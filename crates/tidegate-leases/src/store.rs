@@ -21,6 +21,8 @@ use crate::{
 
 /// How often leases that have ended or are idle are searched.
 const SWEEP_EVERY: Duration = Duration::from_millis(20);
+/// Maximum number of keys in a report.
+const REPORTED_KEYS: usize = 100;
 /// Maximum number of settles that are under way when the store is closed.
 const SETTLES_AT_ONCE: usize = 256;
 
@@ -351,6 +353,7 @@ impl<S: Store + 'static> Store for LeasedStore<S> {
     fn report(&self) -> StoreReport {
         let (mut report, stats) = (self.shared().report(), self.stats());
         report.metrics.extend(stats.metrics());
+        report.leases = Some(stats.report(self.inner.node.keys(self.inner.clock.micros(), REPORTED_KEYS)));
         report.event_counts.push(EventCount {
             cause: "lease_unanswered",
             count: stats.unanswered,

@@ -33,7 +33,7 @@ mod wire;
 pub use builder::ServerBuilder;
 pub use cluster::{Cluster, SlotMove};
 pub use port::free_port;
-pub use proxy::Proxy;
+pub use proxy::{Proxy, ProxyFaults};
 pub use reply::Reply;
 pub use sentinel::Sentinel;
 pub use server::Server;

@@ -50,7 +50,7 @@ pub use reservation::{
     ReservationBounds, ReservationError, ReservationId, Reserved, ReservedAll, Settled,
 };
 pub use store::{
-    AnyStore, Degradation, EventCount, FailSafe, Fallback, Metric, MetricKind, Store, StoreError, StoreNode,
-    StoreReport, StoreUsage, WithoutStore, now_or_never,
+    AnyStore, Degradation, EventCount, FailSafe, Fallback, LeasedKey, Metric, MetricKind, NodeLeases, Store,
+    StoreError, StoreNode, StoreReport, StoreUsage, WithoutStore, now_or_never,
 };
 pub use timestamp::Timestamp;

@@ -28,6 +28,7 @@ struct CheckResponse {
     reset_after_ms: u64,
     charged_at_us: Option<u64>,
     degraded: bool,
+    leased: bool,
 }
 
 async fn check(Json(request): Json<Request>) -> Json<CheckResponse> {
@@ -42,6 +43,7 @@ async fn check(Json(request): Json<Request>) -> Json<CheckResponse> {
         reset_after_ms: 60_000,
         charged_at_us: Some(1_700_000_000_000_000),
         degraded: false,
+        leased: false,
     })
 }
 

@@ -31,11 +31,22 @@ pub(crate) fn text(snapshot: &Snapshot, server: &str) -> String {
         });
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  "));
     }
+    if let Some(leases) = &snapshot.now.store.leases {
+        text.push('\n');
+        let _ = writeln!(text, "{}", lease_row(&status_text::LEASE_HEADINGS.map(str::to_owned), "POLICY"));
+        for lease in &leases.keys {
+            let _ = writeln!(text, "{}", lease_row(&status_text::lease(lease), &visible(&lease.policy)));
+        }
+    }
     text.push('\n');
     for line in snapshot.journal.iter().skip(snapshot.journal.len().saturating_sub(LINES)) {
         let _ = writeln!(text, "{}", status_text::line(line));
     }
     text
+}
+
+fn lease_row([left, of, ends_in, admitted, denied, key]: &[String; 6], policy: &str) -> String {
+    format!("{left:>10}  {of:>10}  {ends_in:>8}  {admitted:>12}  {denied:>12}  {policy:<16}  {key}")
 }
 
 #[cfg(test)]
@@ -45,6 +56,15 @@ mod tests {
     #[test]
     fn a_script_can_read_it() {
         let snapshot = Snapshot::new(serde_json::from_value(samples::overview()).expect("an overview"));
+        insta::assert_snapshot!(text(&snapshot, "http://127.0.0.1:8080"));
+    }
+
+    #[test]
+    fn leases_are_listed_by_key() {
+        let mut overview = samples::overview();
+        samples::add_leases(&mut overview);
+        overview["journal"] = serde_json::json!([]);
+        let snapshot = Snapshot::new(serde_json::from_value(overview).expect("an overview"));
         insta::assert_snapshot!(text(&snapshot, "http://127.0.0.1:8080"));
     }
 }

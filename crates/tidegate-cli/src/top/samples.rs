@@ -59,6 +59,21 @@ pub(crate) fn hits() -> Value {
     })
 }
 
+/// Sets what a node decides by leases.
+pub(crate) fn add_leases(overview: &mut Value) {
+    overview["store"]["leases"] = json!({
+        "admitted": 9_000, "denied": 500, "asked": 500, "open": 1, "left": 120, "remembered": 3,
+        "keys": [
+            {"policy": "public-api", "keys": "plain", "key": "alice", "label": "alice", "units": 500, "left": 120,
+             "ends_in_ms": 132, "admitted": 8_000, "denied": 0, "denies_for_ms": null},
+            {"policy": "public-api", "keys": "hidden", "key": null, "label": "", "units": 0, "left": 0,
+             "ends_in_ms": null, "admitted": 900, "denied": 500, "denies_for_ms": 20},
+            {"policy": "login", "keys": "plain", "key": "\u{1b}[2J", "label": "\u{1b}[2J", "units": 7, "left": 7,
+             "ends_in_ms": 1_500, "admitted": 100, "denied": 0, "denies_for_ms": null},
+        ]
+    });
+}
+
 pub(crate) fn overview_update() -> LiveUpdate {
     overview_with(|_| {})
 }

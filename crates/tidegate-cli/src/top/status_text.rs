@@ -1,6 +1,6 @@
 //! The state of the service in lines, for the screen and for scripts.
 
-use tidegate_server::dashboard::{JournalLine, PolicySummary, StoreState};
+use tidegate_server::dashboard::{JournalLine, KeyLease, LeaseState, PolicySummary, StoreState};
 
 use super::{
     numbers::{bytes, micros, per_second, rate, share, share_denied},
@@ -33,7 +33,37 @@ pub(crate) fn store(store: &StoreState) -> String {
             parts.push(format!("breaker {words}: {nodes}"));
         }
     }
+    parts.extend(store.leases.as_ref().map(leases));
     parts.join(", ")
+}
+
+/// Returns what this node decides by leases.
+fn leases(leases: &LeaseState) -> String {
+    let LeaseState { admitted, denied, asked, open, left, .. } = leases;
+    let own = admitted.saturating_add(*denied);
+    #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
+    let part = own as f64 / own.saturating_add(*asked).max(1) as f64;
+    format!("leases: {open} open, {left} units left, {} of the requests decided by this node", share(part))
+}
+
+/// Headings of the table of leases.
+pub(crate) const LEASE_HEADINGS: [&str; 6] = ["LEFT", "OF", "ENDS IN", "ADMITTED", "DENIED", "KEY"];
+
+/// Returns the lease of a key as a row under [`LEASE_HEADINGS`].
+pub(crate) fn lease(lease: &KeyLease) -> [String; 6] {
+    [
+        lease.left.to_string(),
+        lease.units.to_string(),
+        lease.ends_in_ms.map_or("-".to_owned(), times::span),
+        lease.admitted.to_string(),
+        lease.denied.to_string(),
+        label(&lease.label.label),
+    ]
+}
+
+/// Returns the label of a key, which is empty if the caller may not see keys.
+pub(crate) fn label(label: &str) -> String {
+    if label.is_empty() { "(hidden)".to_owned() } else { visible(label) }
 }
 
 /// Returns the decisions of the last seconds.

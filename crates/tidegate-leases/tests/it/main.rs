@@ -1,5 +1,6 @@
 //! Leases in simulated networks, and over real stores.
 
+mod deploys;
 mod faults;
 mod node;
 mod over_memory;

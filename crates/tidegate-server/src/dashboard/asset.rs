@@ -42,6 +42,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "key.js",
         "known.js",
         "lanes.js",
+        "leases.js",
         "limits.js",
         "login.js",
         "main.js",

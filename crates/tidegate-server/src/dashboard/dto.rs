@@ -1,7 +1,11 @@
 //! The JSON types of the dashboard API. The service writes them, and `tidegate top` reads them.
 
+mod leases;
+
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
+
+pub use self::leases::{KeyLease, LeaseState};
 
 use crate::{
     service::{DegradedState, KeyLabel},
@@ -93,6 +97,9 @@ pub struct StoreState {
     /// Requests that Redis did not answer.
     #[serde(default)]
     pub errors: Vec<StoreErrorCount>,
+    /// What this node decides by leases; null if no policy has leases.
+    #[serde(default)]
+    pub leases: Option<LeaseState>,
 }
 
 /// A Redis server.

@@ -10,7 +10,7 @@ mod routes;
 
 pub(crate) use self::data::Dashboard;
 pub use self::dto::{
-    CurrentState, DecisionHistory, DegradedDecisions, DeniedKey, HardestKey, JournalLine, KeyDenials, KeyPolicies,
-    KeyUnderPolicy, KeysAre, NearLimitKey, NodeState, OutcomeTotals, Overview, PolicyHistory, PolicyHits, PolicySecond,
-    PolicySummary, RecentDecisions, SecondSummary, StoreErrorCount, StoreState, Tick,
+    CurrentState, DecisionHistory, DegradedDecisions, DeniedKey, HardestKey, JournalLine, KeyDenials, KeyLease,
+    KeyPolicies, KeyUnderPolicy, KeysAre, LeaseState, NearLimitKey, NodeState, OutcomeTotals, Overview, PolicyHistory,
+    PolicyHits, PolicySecond, PolicySummary, RecentDecisions, SecondSummary, StoreErrorCount, StoreState, Tick,
 };

@@ -1,7 +1,7 @@
 //! Finds a key by its hash. A policy with `hide_keys` shows its keys as hashes, and the dashboard uses them in addresses.
 //!
 //! A hash can't be reversed. It is compared with the hashes of the keys that the service remembers: those that were inspected last,
-//! those that the observer counts, and those with an override.
+//! those that the observer counts, those for which this node decides most by leases, and those with an override.
 
 use std::collections::VecDeque;
 
@@ -60,10 +60,14 @@ impl Service {
         if let Some(key) = self.observer.known_keys(policy).into_iter().find(|key| is_wanted(key)) {
             return Ok(key);
         }
+        let leases = self.store_report().leases.unwrap_or_default();
+        if let Some(leased) = leases.keys.into_iter().find(|leased| leased.policy == policy && is_wanted(&leased.key)) {
+            return Ok(leased.key);
+        }
         let overrides = self.store.store().overrides(&configured.policy).await.unwrap_or_default();
         overrides.into_iter().map(|stored| stored.key).find(|key| is_wanted(key)).ok_or_else(|| {
             let message = "no key that the service remembers has this hash: hashes change at each start, and keys that \
-                           are neither denied nor overridden are forgotten; use `key`";
+                           are neither denied nor leased nor overridden are forgotten; use `key`";
             Refusal::malformed("hash", message)
         })
     }

@@ -34,6 +34,8 @@ pub(crate) struct DecisionBody {
     pub(crate) charged_at_us: Option<u64>,
     /// Whether the decision was made without the store.
     pub(crate) degraded: bool,
+    /// Whether this service decided by units that it has leased from the store. Then `remaining` is what is left of them.
+    pub(crate) leased: bool,
     /// The decision of each check, if there were several.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(no_recursion)]
@@ -66,6 +68,7 @@ impl DecisionBody {
             reset_after_ms: millis(decision.reset_after()),
             charged_at_us: decision.charged_at().map(tidegate::Timestamp::as_micros),
             degraded: decision.is_degraded(),
+            leased: decision.is_leased(),
             checks: None,
         }
     }

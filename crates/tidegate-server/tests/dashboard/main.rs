@@ -44,6 +44,19 @@ fn the_page_of_a_key_lists_its_open_holds_with_the_times_of_their_ends() {
 }
 
 #[test]
+fn the_leases_of_this_node_are_listed_by_key_and_those_of_other_nodes_on_the_page_of_a_key() {
+    let redis = tidegate_testbed::Server::start();
+    let store = format!("[store]\nurl = \"{}\"\ntimeout = \"2s\"\n", redis.url());
+    let policies = "[policies.hot]\nlimits = [\"1_000_000/1h\"]\nlease = \"10s\"\n\
+        [policies.tight]\nlimits = [\"40/1h\"]\nlease = \"10s\"\n\
+        [policies.hidden]\nlimits = [\"1000/1h\"]\nlease = \"10s\"\nhide_keys = true\n";
+    let start = || Running::start(&format!("{store}{policies}"));
+    let (running, other) = (start(), start());
+    let url = format!("http://{}", other.http);
+    Script::new("leases", running.http).env("TIDEGATE_OTHER", url).run();
+}
+
+#[test]
 fn an_unknown_policy_is_not_an_outage_and_empty_views_say_what_to_do() {
     let folder = std::env::temp_dir().join(format!("tidegate-empty-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a writable directory");

@@ -1,6 +1,6 @@
 //! Policies with leases: a service over Redis decides hot keys by itself, and returns what is left when it stops.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_server::{
     Server as Service,
     config::{Config, SettingSources},
@@ -8,7 +8,8 @@ use tidegate_server::{
 use tidegate_testbed::Server;
 
 use crate::{
-    http::client::{get, post},
+    http::client::{get, post, request},
+    resp::client::{Client, Reply},
     running::Running,
 };
 
@@ -45,6 +46,79 @@ fn two_services_admit_the_whole_limit_by_leases_and_not_a_unit_more() {
     let repeated: u64 =
         services.iter().map(|s| metric(s, "tidegate_lease_decisions_total{by=\"remembered_denial\"} ")).sum();
     assert!(repeated > 100, "{repeated} denials");
+}
+
+#[test]
+fn every_transport_says_whether_a_lease_decided() {
+    let redis = Server::start();
+    let service = Running::start(&config(&redis));
+    let request = json!({ "policy": "api", "key": "hot" });
+    let first = post(service.http, "/v1/check", &request).json();
+    assert_eq!((&first["allowed"], &first["leased"]), (&json!(true), &json!(false)), "the store decided: {first}");
+    let mut resp = Client::connect3(service.resp);
+    let by_lease = (0..500).find_map(|_| {
+        let body = post(service.http, "/v1/check", &request).json();
+        (body["leased"] == true).then_some(body)
+    });
+    let by_lease = by_lease.expect("a hot key is leased");
+    assert_eq!((&by_lease["allowed"], &by_lease["degraded"]), (&json!(true), &json!(false)));
+    assert!((0..500).any(|_| resp.call("TG.CHECK api hot FULL").field("leased") == Reply::Bool(true)));
+    let checks = json!({ "checks": [{ "policy": "api", "key": "hot" }, { "policy": "api", "key": "other" }] });
+    let several = post(service.http, "/v1/check", &checks).json();
+    assert_eq!((&several["leased"], &several["checks"][0]["leased"]), (&json!(false), &json!(false)));
+}
+
+#[test]
+fn the_overview_lists_the_leases_of_this_node_by_key() {
+    let redis = Server::start();
+    let policies = "[server]\nadmin_token = \"change-me\"\n\
+        [policies.api]\nlimits = [\"1000/1h\"]\nlease = \"10s\"\n\
+        [policies.secret]\nlimits = [\"1000/1h\"]\nlease = \"10s\"\nhide_keys = true\n";
+    let config = format!("[store]\nurl = \"{}\"\ntimeout = \"2s\"\n{policies}", redis.url());
+    let (service, other) = (Running::start(&config), Running::start(&config));
+    for (policy, count) in [("api", 200), ("secret", 100)] {
+        let body = json!({ "policy": policy, "key": "s3cr3t" });
+        (0..count).for_each(|_| assert_eq!(post(service.http, "/v1/check", &body).status, 200));
+    }
+    let leases = |service: &Running, headers: &[(&str, &str)]| {
+        request(service.http, "GET", "/v1/overview", headers, "").json()["store"]["leases"].clone()
+    };
+    // A proxy in front of the service: keys are not shown.
+    let hidden = leases(&service, &[("x-forwarded-for", "192.0.2.1")]);
+    assert!(!hidden.to_string().contains("s3cr3t"), "{hidden}");
+    assert_eq!((&hidden["keys"][0]["keys"], &hidden["keys"][0]["label"]), (&json!("hidden"), &json!("")));
+    let shown = leases(&service, &[("authorization", "Bearer change-me")]);
+    let [first, second] = &shown["keys"].as_array().expect("a list")[..] else { panic!("two keys: {shown}") };
+    assert_eq!((&first["policy"], &first["key"], &first["keys"]), (&json!("api"), &json!("s3cr3t"), &json!("plain")));
+    assert_eq!(
+        (&second["policy"], &second["key"], &second["keys"]),
+        (&json!("secret"), &json!(null), &json!("hashed"))
+    );
+    let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or_else(|| panic!("{name} in {of}"));
+    assert!(number(first, "admitted") > number(second, "admitted"), "those with most decisions first: {shown}");
+    assert!(number(first, "units") >= number(first, "left") && number(first, "ends_in_ms") <= 10_000, "{shown}");
+    assert_eq!(number(&shown, "admitted") + number(&shown, "denied") + number(&shown, "asked"), 300);
+    assert_eq!((number(&shown, "open"), number(&shown, "remembered")), (2, 2));
+    // The hash leads to the key.
+    let hash = second["label"].as_str().expect("a hash").replace('#', "%23");
+    let path = format!("/v1/inspect?policy=secret&hash={hash}");
+    let state = request(service.http, "GET", &path, &[("authorization", "Bearer change-me")], "").json();
+    assert!(state["reservations"].as_array().is_some_and(|open| !open.is_empty()), "{state}");
+    // Another node has no leases, and sees these in the state of the key.
+    assert_eq!(leases(&other, &[("authorization", "Bearer change-me")])["keys"], json!([]));
+    let path = "/v1/inspect?policy=api&key=s3cr3t";
+    let state = request(other.http, "GET", path, &[("authorization", "Bearer change-me")], "").json();
+    assert_eq!(state["reservations"][0]["kind"], "lease", "{state}");
+}
+
+#[test]
+fn a_service_without_leases_reports_none() {
+    let service = Running::start("[policies.api]\nlimits = [\"5/1h\"]\n");
+    assert_eq!(get(service.http, "/v1/overview").json()["store"]["leases"], json!(null));
+    let redis = Server::start();
+    let policies = POLICIES.replace("lease = \"10s\"\n", "");
+    let service = Running::start(&format!("[store]\nurl = \"{}\"\n{policies}", redis.url()));
+    assert_eq!(get(service.http, "/v1/overview").json()["store"]["leases"], json!(null));
 }
 
 #[test]

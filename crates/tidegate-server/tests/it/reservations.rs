@@ -57,7 +57,7 @@ fn a_hold_is_charged_at_the_grant_and_corrected_by_its_commit() {
         json!({
             "allowed": true, "reason": "allowed", "policy": "tokens", "limit": "100/1h", "used": 40, "remaining": 60,
             "retry_after_ms": null, "reset_after_ms": 60_000, "charged_at_us": 1_800_000_000_000_000_u64,
-            "degraded": false, "reservation": reservation, "ttl_ms": 60_000
+            "degraded": false, "leased": false, "reservation": reservation, "ttl_ms": 60_000
         })
     );
     assert_eq!(answer.header("ratelimit"), Some(r#""tokens";r=60;t=60"#), "the hold ends by itself");
@@ -66,7 +66,8 @@ fn a_hold_is_charged_at_the_grant_and_corrected_by_its_commit() {
         post(service.http, "/v1/commit", &commit).json(),
         json!({
             "allowed": true, "reason": "allowed", "policy": "tokens", "limit": "100/1h", "used": 15, "remaining": 85,
-            "retry_after_ms": null, "reset_after_ms": 3_600_000, "charged_at_us": null, "degraded": false, "known": true
+            "retry_after_ms": null, "reset_after_ms": 3_600_000, "charged_at_us": null, "degraded": false,
+            "leased": false, "known": true
         })
     );
     for again in [commit, json!({ "reservation": reservation, "actual": 90 })] {

@@ -27,7 +27,10 @@ pub use any::AnyStore;
 pub use error::StoreError;
 pub use fail_safe::FailSafe;
 pub use fallback::Fallback;
-pub use report::{Degradation, EventCount, Metric, MetricKind, StoreNode, StoreReport, StoreUsage, WithoutStore};
+pub use report::{
+    Degradation, EventCount, LeasedKey, Metric, MetricKind, NodeLeases, StoreNode, StoreReport, StoreUsage,
+    WithoutStore,
+};
 
 use crate::{
     ActiveOverride, Clock, Cost, Decision, Decisions, Hold, Inspection, Key, Lease, Leased, Op, Override, Policy,

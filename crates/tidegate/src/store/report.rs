@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, time::Duration};
 
+use crate::Key;
+
 /// What a store reports about itself. A store fills in what it has and leaves the rest at its default.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -18,6 +20,8 @@ pub struct StoreReport {
     pub may_evict: Option<bool>,
     /// The decisions that were made without the store.
     pub without_store: Option<WithoutStore>,
+    /// The leases of this node, if it leases units of a shared store.
+    pub leases: Option<NodeLeases>,
     /// The number of errors so far, by cause.
     pub errors: Vec<(&'static str, u64)>,
     /// The degraded states that the store is in now.
@@ -37,6 +41,7 @@ impl Default for StoreReport {
             nodes: Vec::new(),
             may_evict: None,
             without_store: None,
+            leases: None,
             errors: Vec::new(),
             degradations: Vec::new(),
             event_counts: Vec::new(),
@@ -89,6 +94,46 @@ pub struct WithoutStore {
     pub local: u64,
     /// Denied by a denial of the store whose wait had not passed yet.
     pub remembered: u64,
+}
+
+/// What a node decides by units that it has leased of a shared store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeLeases {
+    /// Requests so far that a lease of the node admitted.
+    pub admitted: u64,
+    /// Requests so far that a remembered denial of the store denied.
+    pub denied: u64,
+    /// Requests so far, under policies with leases, that the store decided.
+    pub asked: u64,
+    /// Leases that the node holds now.
+    pub open: u64,
+    /// Units that are left of them.
+    pub left: u64,
+    /// Keys that the node remembers now.
+    pub remembered: u64,
+    /// The keys for which the node has decided most requests by itself, those with the most first. At most a hundred.
+    pub keys: Vec<LeasedKey>,
+}
+
+/// The lease of a node for one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeasedKey {
+    /// The name of the policy.
+    pub policy: String,
+    /// The key.
+    pub key: Key<'static>,
+    /// The units of the lease from which the node admits; 0 if it has none.
+    pub units: u64,
+    /// The units that are left of it.
+    pub left: u64,
+    /// The time until the node admits nothing more from it.
+    pub ends_in: Option<Duration>,
+    /// Requests that leases admitted since the node remembers the key.
+    pub admitted: u64,
+    /// Requests that remembered denials denied since then.
+    pub denied: u64,
+    /// The time for which the node repeats the last denial of the store.
+    pub denies_for: Option<Duration>,
 }
 
 /// A state in which requests are answered without the store, or with less certainty than was asked for.

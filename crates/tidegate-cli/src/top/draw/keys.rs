@@ -7,7 +7,7 @@ use ratatui::{
     widgets::{Paragraph, Wrap},
 };
 
-use tidegate_server::dashboard::{DeniedKey, KeysAre, NearLimitKey, PolicyHits};
+use tidegate_server::dashboard::{DeniedKey, KeyLease, KeysAre, NearLimitKey, PolicyHits};
 
 use super::{
     super::{numbers::fit, snapshot::Snapshot, status_text, theme::Theme},
@@ -42,12 +42,34 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, name:
     let is_shadow = snapshot.policy(name).is_some_and(|policy| policy.mode.as_deref() == Some("shadow"));
     let [words, lists] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
     frame.render_widget(Line::raw(fit(&summary(hits, is_shadow), area.width.into())), words);
+    let leases = leases_of(snapshot, name);
+    // Title, headings and some rows.
+    let rows = u16::try_from(leases.len()).map_or(8, |rows| rows.min(8));
+    let height = if leases.is_empty() { 0 } else { (2 + rows).min(lists.height / 2) };
+    let [lists, bottom] = Layout::vertical([Constraint::Fill(1), Constraint::Length(height)]).areas(lists);
+    draw_leases(frame, bottom, &leases);
     let [left, _, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(2), Constraint::Fill(1)]).areas(lists);
     let hardest = hits.hardest.iter().map(|hit| denied(hit, left.width));
     list(frame, left, "Most denied: denials, key", hardest);
     let nearest = hits.nearest.iter().map(|near| near_limit(near, right.width));
     list(frame, right, "Nearest to the limit: in use, key", nearest);
+}
+
+/// The leases of this node for keys under a policy.
+fn leases_of<'s>(snapshot: &'s Snapshot, name: &str) -> Vec<&'s KeyLease> {
+    let all = snapshot.now.store.leases.iter().flat_map(|leases| &leases.keys);
+    all.filter(|lease| lease.policy == name).collect()
+}
+
+fn draw_leases(frame: &mut Frame<'_>, area: Rect, leases: &[&KeyLease]) {
+    let row = |cells: [String; 6]| {
+        let [left, of, ends_in, admitted, denied, key] = cells;
+        fit(&format!("{left:>10} {of:>10} {ends_in:>9} {admitted:>12} {denied:>12}  {key}"), area.width.into())
+    };
+    let head = row(status_text::LEASE_HEADINGS.map(str::to_owned));
+    let rows = leases.iter().map(|lease| row(status_text::lease(lease)));
+    list(frame, area, "Leases of this node", std::iter::once(head).chain(rows));
 }
 
 fn summary(hits: &PolicyHits, is_shadow: bool) -> String {
@@ -77,7 +99,7 @@ fn denied(hit: &DeniedKey, width: u16) -> String {
     } else {
         hit.denials.to_string()
     };
-    fit(&format!("{count:>10}  {}", label(&hit.label.label)), width.into())
+    fit(&format!("{count:>10}  {}", status_text::label(&hit.label.label)), width.into())
 }
 
 fn near_limit(near: &NearLimitKey, width: u16) -> String {
@@ -85,9 +107,5 @@ fn near_limit(near: &NearLimitKey, width: u16) -> String {
     let wait = near.retry_after_ms.map_or(String::new(), |wait| format!(", fits in {}", times::span(wait)));
     let end = format!("  {}{wait}", visible(&near.limit));
     let room = usize::from(width).saturating_sub(12 + Line::raw(end.as_str()).width());
-    format!("{used:>10}  {}{end}", fit(&label(&near.label.label), room))
-}
-
-fn label(label: &str) -> String {
-    if label.is_empty() { "(hidden)".to_owned() } else { visible(label) }
+    format!("{used:>10}  {}{end}", fit(&status_text::label(&near.label.label), room))
 }

@@ -109,6 +109,16 @@ fn hostile_keys() {
 }
 
 #[test]
+fn leases_of_a_policy() {
+    let mut state = state_after(samples::overview_with(samples::add_leases));
+    state.press(Press::Enter);
+    state.update(samples::hits_update());
+    insta::assert_snapshot!(screen(&state, 120, 36));
+    // The lists keep their place on the smallest screen.
+    assert!(screen(&state, 80, 24).contains("Nearest to the limit"));
+}
+
+#[test]
 fn paused_and_help() {
     let mut state = state_after(samples::overview_update());
     state.press(Press::Pause);

@@ -64,6 +64,8 @@ export function keyElement(label) {
   return h("bdi", { class: "key", title: text.length > 40 ? text.slice(0, 2000) : null }, text === "" ? "(empty)" : text);
 }
 
+export const policyLink = (policy) => h("a", { href: `#/policy/${encodeURIComponent(policy)}` }, visible(policy));
+
 let numbered = 0;
 export const freshId = (stem) => `${stem}-${++numbered}`;
 

@@ -2,10 +2,8 @@
 // #hardest-now rows: data-label="LABEL" data-policy="POLICY" with data-figure="recent" inside.
 
 import { keyAddress, subjectOf } from "./api.js";
-import { h, setText, rows, bar, hiddenCaption, keyElement, panel, table } from "./dom.js";
+import { h, setText, rows, bar, hiddenCaption, keyElement, panel, policyLink, table } from "./dom.js";
 import { causeText, clockTime, count, rate, visible } from "./format.js";
-
-const policyLink = (policy) => h("a", { href: `#/policy/${encodeURIComponent(policy)}` }, visible(policy));
 
 export function hardestPanel({ session, connection }) {
   const body = h("tbody", { id: "hardest-now" });

@@ -123,7 +123,8 @@ export function keyView(context, address) {
     setText(sentence, summaryText(shown).trim());
     drawOverride(shown.override);
     panels.limits.draw(shown);
-    panels.reservations.draw(shown);
+    const leases = dashboard.overview?.store.leases?.keys ?? [];
+    panels.reservations.draw(shown, leases.find(({ policy, label }) => policy === shown.policy && label === shown.label));
     panels.requests.state(shown);
     frame();
     if (action === "override") {

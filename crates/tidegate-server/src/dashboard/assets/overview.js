@@ -1,11 +1,12 @@
 // The overview: who is denied now, by which policy, and whether the service is healthy. data-figure="per_second|denied_share|p50|p99|keys|bytes|store" with data-value; rows data-policy="NAME"
 // with data-figure="per_second|denied_share" inside; events data-line="ID" data-kind="KIND".
 
-import { h, set, setText, rows, ago, bar, figure, hiddenCaption, offer, panel, setFigure, table } from "./dom.js";
+import { h, set, setText, rows, ago, bar, figure, hiddenCaption, offer, panel, policyLink, setFigure, table } from "./dom.js";
 import { chart, sparkline } from "./chart.js";
 import { addUp, total } from "./dashboard.js";
 import { firstSteps } from "./empty.js";
 import { hardestPanel } from "./hardest.js";
+import { leasesPanel } from "./leases.js";
 import { OUTCOMES, EVENTS, WITHOUT_POLICY, beyondLimit, briefRate, clockTime, count, decisionsOf, micros, plural, rate, share, size, span, visible } from "./format.js";
 
 const LATENCY = [
@@ -43,6 +44,7 @@ export function overviewView(context) {
   const events = h("ol", { class: "journal", id: "journal" });
   const nodes = h("ul", { class: "nodes" });
   const hardest = hardestPanel(context);
+  const leases = leasesPanel(context);
   const steps = h("div", { class: "steps", hidden: true });
 
   const element = h("div", { class: "view" },
@@ -58,7 +60,8 @@ export function overviewView(context) {
           h("p", { class: "soft small" }, "The policies with the most denials in the last 5 minutes are first."),
           table({ class: "policies fold" }, hiddenCaption("Each policy in the last ten seconds"),
             ["policy", "limits", ["a second", "n"], "denied", ["denials, 5 min", "spark-col"]], policies),
-          h("p", { class: "none soft" }, "There are no policies. Add one to the configuration file."))),
+          h("p", { class: "none soft" }, "There are no policies. Add one to the configuration file.")),
+        leases.element),
       h("div", { class: "column" },
         h("section", { class: "panel", "aria-label": "Decisions in the last five minutes" }, decisions.element),
         h("section", { class: "panel", "aria-label": "Latency in the last five minutes" }, latency.element),
@@ -135,7 +138,7 @@ export function overviewView(context) {
   function policyRow({ name, mode }) {
     const spark = sparkline();
     const link = mode === null ? h("span", {}, visible(name), h("span", { class: "soft small" }, ` ${WITHOUT_POLICY.get(name) ?? ""}`))
-      : h("a", { href: `#/policy/${encodeURIComponent(name)}` }, visible(name));
+      : policyLink(name);
     return Object.assign(h("tr", { "data-policy": name },
       h("th", { scope: "row" }, link, mode === "shadow" && h("span", { class: "tag" }, "shadow")),
       h("td", { class: "limits", "data-column": "limits" }),
@@ -210,6 +213,7 @@ export function overviewView(context) {
       drawConnection();
       drawSteps(overview);
       hardest.draw(overview);
+      leases.draw(overview);
       setFigure(figures.per_second, rate(last.per_second), last.per_second, `${count(last.decisions)} in ${last.seconds} s`);
       setFigure(figures.denied_share, share(last.denied_share), last.denied_share, `${count(last.denied)} in ${last.seconds} s`, last.denied_share >= HIGH_DENIED_SHARE ? "bad" : null);
       setFigure(figures.p50, micros(last.p50_us), last.p50_us, "half are faster");

@@ -14,8 +14,9 @@ const AT_END = { released: "units are given back", spent: "units stay spent" };
 export function reservationsPanel() {
   const body = h("tbody");
   const note = h("p", { class: "soft small" });
-  const element = panel("Open holds", note,
-    table({ class: "fold" }, hiddenCaption("The units that callers hold, and when they end by themselves"),
+  const own = h("p", { class: "soft small", id: "key-own-lease" });
+  const element = panel("Open holds and leases", note, own,
+    table({ class: "fold" }, hiddenCaption("The units that callers hold and nodes lease, and when they end by themselves"),
       ["kind", ["units", "n"], "since", "ends in", "at its end"], body));
   element.id = "key-reservations";
   element.hidden = true;
@@ -42,9 +43,12 @@ export function reservationsPanel() {
 
   return {
     element,
-    draw({ reservations = [], now_us: now }) {
+    /** Draws the reservations of a key. `lease` is that of this node, if it is among those with most local decisions. */
+    draw({ reservations = [], now_us: now }, lease) {
       nowUs = now;
-      element.hidden = reservations.length === 0;
+      element.hidden = reservations.length === 0 && !lease;
+      const decided = lease && `It has admitted ${plural(lease.admitted, "request")} by leases, and denied ${count(lease.denied)} by remembered denials.`;
+      setText(own, !lease ? "" : lease.units ? `This node admits from a lease of ${plural(lease.units, "unit")}, with ${count(lease.left)} left. Other leases are of other nodes, or this node is settling them. ${decided}` : `This node admits from no lease now. ${decided}`);
       const fresh = JSON.stringify(reservations);
       if (fresh !== shownAs) {
         shownAs = fresh;
@@ -52,7 +56,7 @@ export function reservationsPanel() {
         const units = reservations.reduce((sum, { units }) => sum + units, 0);
         const all = `${count(reservations.length)}${reservations.length >= REPORTED ? " or more" : ""}`;
         const rest = reservations.length > LISTED ? ` The first ${LISTED} to end are listed.` : "";
-        setText(note, `${all} open with ${plural(units, "unit")}, unless they are committed, released or renewed before their end.${rest}`);
+        setText(note, reservations.length === 0 ? "" : `${all} open with ${plural(units, "unit")}, unless they are committed, released, renewed or settled before their end.${rest}`);
       }
       countDown(0);
     },

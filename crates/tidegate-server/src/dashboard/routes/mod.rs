@@ -5,6 +5,7 @@
 mod fullest_limit;
 mod hits;
 mod key;
+mod leases;
 mod live;
 mod overview;
 mod page;

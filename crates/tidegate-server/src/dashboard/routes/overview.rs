@@ -7,11 +7,11 @@ use axum::{
     extract::{RawQuery, State},
     http::HeaderMap,
 };
-use tidegate::{StoreNode, StoreReport, WithoutStore};
+use tidegate::{StoreNode, WithoutStore};
 
 use super::super::{
-    CurrentState, DecisionHistory, DegradedDecisions, DeniedKey, HardestKey, JournalLine, KeysAre, NodeState,
-    OutcomeTotals, Overview, PolicyHistory, PolicySecond, PolicySummary, RecentDecisions, SecondSummary,
+    CurrentState, DecisionHistory, DegradedDecisions, DeniedKey, HardestKey, JournalLine, KeysAre, LeaseState,
+    NodeState, OutcomeTotals, Overview, PolicyHistory, PolicySecond, PolicySummary, RecentDecisions, SecondSummary,
     StoreErrorCount, StoreState,
     data::{Dashboard, JournalRecord, RECENT, RankedKey, SECONDS, Second},
 };
@@ -106,7 +106,7 @@ impl CurrentState {
             now_ms: service.now_ms(),
             configuration_error: service.refused_file(),
             degraded: service.check_degraded_states(),
-            store: StoreState::new(service.store_report()),
+            store: StoreState::new(service, visibility),
             last: RecentDecisions::new(seconds, all, micros(durations.quantile(0.5)), micros(durations.quantile(0.99))),
             policies: named.into_iter().map(policy).collect(),
             hardest: HardestKey::list(service, dashboard, visibility),
@@ -154,7 +154,8 @@ fn micros(nanos: Option<u64>) -> Option<f64> {
 }
 
 impl StoreState {
-    fn new(report: StoreReport) -> Self {
+    fn new(service: &Service, visibility: KeyVisibility) -> Self {
+        let report = service.store_report();
         let usage = report.usage;
         let node = |StoreNode { name, breaker, .. }| NodeState { node: name, breaker: breaker.to_owned() };
         let error = |(kind, count): (&str, u64)| StoreErrorCount { kind: kind.to_owned(), count };
@@ -172,6 +173,7 @@ impl StoreState {
             may_evict: report.may_evict,
             degraded: report.without_store.map(without_store),
             errors: report.errors.into_iter().map(error).collect(),
+            leases: report.leases.as_ref().and_then(|leases| LeaseState::new(service, leases, visibility)),
         }
     }
 }

@@ -108,7 +108,7 @@ fn six(decision: &Decision, charged_at: u64, more: usize, out: &mut Replies) {
 
 /// Writes a decision with the names of the HTTP body, in a map that has some more names.
 fn full(body: &DecisionBody, more: usize, out: &mut Replies) {
-    out.map(10 + usize::from(body.checks.is_some()) + more);
+    out.map(11 + usize::from(body.checks.is_some()) + more);
     out.named("allowed", |out| out.boolean(body.allowed));
     out.named("reason", |out| out.bulk(body.reason));
     out.named("policy", |out| match &body.policy {
@@ -122,6 +122,7 @@ fn full(body: &DecisionBody, more: usize, out: &mut Replies) {
     out.named("reset_after_ms", |out| out.integer(body.reset_after_ms));
     out.named("charged_at_us", |out| out.optional(body.charged_at_us));
     out.named("degraded", |out| out.boolean(body.degraded));
+    out.named("leased", |out| out.boolean(body.leased));
     if let Some(checks) = &body.checks {
         out.named("checks", |out| out.array(checks.len()));
         for check in checks {

@@ -36,7 +36,7 @@ fn a_decision_has_every_field_and_its_headers() {
         body,
         json!({
             "allowed": true, "reason": "allowed", "policy": "api", "limit": "3/1m", "used": 1, "remaining": 2,
-            "retry_after_ms": null, "reset_after_ms": 60_000, "charged_at_us": at, "degraded": false
+            "retry_after_ms": null, "reset_after_ms": 60_000, "charged_at_us": at, "degraded": false, "leased": false
         })
     );
     assert_eq!(first.header("content-type"), Some("application/json"));

@@ -60,6 +60,7 @@ fn full_returns_all_fields_of_the_http_body() {
         "reset_after_ms",
         "charged_at_us",
         "degraded",
+        "leased",
     ];
     for (key, mut client, yes, no) in [
         ("a", Client::connect(service.resp), Reply::Int(1), Reply::Int(0)),
@@ -82,6 +83,7 @@ fn full_returns_all_fields_of_the_http_body() {
         assert_eq!(reply.field("remaining"), Reply::Int(0));
         assert_eq!(reply.field("retry_after_ms"), Reply::Null);
         assert_eq!(reply.field("degraded"), no);
+        assert_eq!(reply.field("leased"), no);
         assert!(matches!(reply.field("charged_at_us"), Reply::Int(at) if at > 0));
         let denied = client.call(&format!("TG.CHECK api {key} full"));
         assert_eq!(denied.field("allowed"), no);
