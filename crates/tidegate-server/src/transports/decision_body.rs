@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate::{Decision, Limit, Policy};
+use tidegate::{Decision, Limit, Policy, external_store::DecisionFields};
 use utoipa::ToSchema;
 
 use crate::service::{PolicyDecision, PolicyDecisions};
@@ -34,6 +34,10 @@ pub(crate) struct DecisionBody {
     pub(crate) charged_at_us: Option<u64>,
     /// Whether the decision was made without the store.
     pub(crate) degraded: bool,
+    /// All fields of the decision in microseconds, for RESP.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub(crate) exact: DecisionFields,
     /// The decision of each check, if there were several.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(no_recursion)]
@@ -66,6 +70,7 @@ impl DecisionBody {
             reset_after_ms: millis(decision.reset_after()),
             charged_at_us: decision.charged_at().map(tidegate::Timestamp::as_micros),
             degraded: decision.is_degraded(),
+            exact: DecisionFields::from(decision),
             checks: None,
         }
     }
