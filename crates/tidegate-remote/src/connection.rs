@@ -82,7 +82,7 @@ impl Connection {
     pub(crate) async fn send(&self, command: Cmd) -> Result<Value, Error> {
         let answer = self.requests.clone().send_packed_command(&command).await;
         self.unparsed.store(0, Relaxed);
-        answer.map_err(|error| Error::of_request(&error))
+        answer.and_then(Value::extract_error).map_err(|error| Error::of_request(&error))
     }
 
     /// Closes the connection, because the root does not answer on it. Requests that are under way fail.

@@ -132,7 +132,10 @@ impl<'a> Fields<'a> {
         let mut inspection = external_store::inspection(policy, self.time("newest_charge_us")?, numbers);
         for (in_use, fields) in inspection.limits.iter_mut().zip(limits) {
             let InUse { limit, remaining, .. } = in_use;
-            *limit = fields.text("limit")?.parse().map_err(|_| Error::Garbled("limit"))?;
+            let text = fields.text("limit")?;
+            if limit.to_string() != text {
+                *limit = text.parse().map_err(|_| Error::Garbled("limit"))?;
+            }
             *remaining = fields.number("remaining")?;
         }
         let reservation = |value: &'a Value| Self::of(value)?.open_reservation();

@@ -149,6 +149,11 @@ impl Server {
         async move { files.reload().await }
     }
 
+    /// Replaces the policies, for a program that makes them by code. A reload of the configuration file replaces them again.
+    pub fn replace_policies(&self, policies: Policies) {
+        self.context.service.replace(policies);
+    }
+
     /// Stops all listeners, and waits until all connections have ended, but at most for the configured drain time. Returns the number
     /// of connections that were still open then.
     pub async fn stop(self) -> usize {
