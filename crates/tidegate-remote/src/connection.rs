@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value, aio::MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value, aio::MultiplexedConnection};
 use rustls::ClientConfig;
 use tokio::{sync::Notify, time::timeout};
 
@@ -66,7 +66,8 @@ impl Connection {
 
     async fn check_server(&self) -> Result<(), Error> {
         let info = redis::cmd("INFO").arg("server").to_owned();
-        let text = match self.send(info).await? {
+        let answer = self.answer(info).await.map_err(|error| Error::of_connecting(&error))?;
+        let text = match answer {
             Value::BulkString(text) => String::from_utf8_lossy(&text).into_owned(),
             Value::VerbatimString { text, .. } => text,
             _ => String::new(),
@@ -80,9 +81,13 @@ impl Connection {
 
     /// Sends a request and waits for the answer.
     pub(crate) async fn send(&self, command: Cmd) -> Result<Value, Error> {
+        self.answer(command).await.map_err(|error| Error::of_request(&error))
+    }
+
+    async fn answer(&self, command: Cmd) -> RedisResult<Value> {
         let answer = self.requests.clone().send_packed_command(&command).await;
         self.unparsed.store(0, Relaxed);
-        answer.and_then(Value::extract_error).map_err(|error| Error::of_request(&error))
+        answer.and_then(Value::extract_error)
     }
 
     /// Closes the connection, because the root does not answer on it. Requests that are under way fail.

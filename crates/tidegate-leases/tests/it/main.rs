@@ -5,3 +5,4 @@ mod node;
 mod over_memory;
 mod processes;
 mod protocol;
+mod regions;

@@ -1,0 +1,104 @@
+//! Two levels: regions lease from a root, and clients lease from their region. No window holds more units than the limit,
+//! whatever fails. Regions whose clients' leases may outlive their own fail the same test.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate::{Algorithm, Lease, Leased, Limit, Policy};
+use tidegate_leases::simulation::{self, Outcome, RegionScenario, Scenario};
+
+fn policy(limit: &str, algorithm: Algorithm, term: u64) -> Policy {
+    let limit: Limit = limit.parse().expect("a limit");
+    let policy = Policy::new("hot", [limit]).expect("a policy").with_algorithm(algorithm);
+    policy.with_lease(Duration::from_millis(term)).expect("a term")
+}
+
+fn scenario() -> impl Strategy<Value = RegionScenario> {
+    let limits = prop::sample::select(vec!["100/1s", "500/2s", "60/600ms"]);
+    let buckets = "sliding_buckets:10".parse::<Algorithm>().expect("an algorithm");
+    let algorithm = prop_oneof![3 => Just(Algorithm::SlidingLog), 1 => Just(buckets)];
+    let terms = (10..100_u64, 20..280_u64);
+    let nodes = (1..=3_usize, 1..=3_usize, 10.0..2_000.0_f64, 1..=5_u64);
+    let network = (0..10_000_u64, 0..20_000_u64, 0..60_000_u64, 0.0..0.2_f64, 0.0..0.2_f64);
+    let faults = (0.0..2_000.0_f64, 0.0..2_000.0_f64, 0.0..=0.0099_f64);
+    (limits, algorithm, terms, nodes, network, faults, any::<u64>()).prop_map(
+        |(limit, algorithm, terms, nodes, network, faults, seed)| {
+            let clients = Scenario {
+                duration: Duration::from_secs(6),
+                requests_per_second: nodes.2,
+                cost: nodes.3,
+                latency: Duration::from_micros(network.0),
+                jitter: Duration::from_micros(network.1),
+                lost: network.3,
+                repeated: network.4,
+                crashes_per_hour: faults.0,
+                pauses_per_hour: faults.1,
+                longest_pause: Duration::from_secs(1),
+                clock_deviation: faults.2,
+                seed,
+                ..Scenario::new(policy(limit, algorithm, terms.0), nodes.1)
+            };
+            let root_latency = Duration::from_micros(network.2);
+            RegionScenario::new(clients, nodes.0, Duration::from_millis(terms.1), root_latency)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_window_exceeds_the_limit_over_all_regions_and_clients(scenario in scenario()) {
+        let outcome = simulation::run_regions(&scenario);
+        prop_assert_eq!(outcome.exceeded, 0, "{:?}", outcome);
+    }
+}
+
+/// Two regions with two clients each, which request more than the limit.
+fn two_regions(seed: u64) -> RegionScenario {
+    let clients = Scenario {
+        duration: Duration::from_secs(30),
+        requests_per_second: 60.0,
+        // Clients that crash or can't reach their region leave their leases open.
+        crashes_per_hour: 600.0,
+        lost: 0.05,
+        seed,
+        ..Scenario::new(policy("100/1s", Algorithm::SlidingLog, 200), 2)
+    };
+    RegionScenario::new(clients, 2, Duration::from_millis(400), Duration::from_millis(10))
+}
+
+/// A region that tells its clients the term that they asked for, although its own lease ends before.
+fn outlives_the_region(lease: &Lease, leased: Leased) -> Leased {
+    leased.with_ttl(lease.ttl)
+}
+
+#[test]
+fn clients_leases_that_outlive_those_of_their_region_exceed_the_limit() {
+    let defective = |seed| RegionScenario { defect: outlives_the_region, ..two_regions(seed) };
+    let is_exceeded = |outcome: &Outcome| outcome.exceeded > 0;
+    let exceeded = (0..40).filter(|seed| is_exceeded(&simulation::run_regions(&defective(*seed)))).count();
+    println!("{exceeded} of 40 runs exceed the limit");
+    assert!(exceeded > 0, "the test would not detect leases of clients that outlive those of their region");
+    assert!((0..40).all(|seed| !is_exceeded(&simulation::run_regions(&two_regions(seed)))));
+}
+
+#[test]
+fn clients_get_parts_of_their_regions_leases_and_return_what_they_do_not_spend() {
+    let clients = Scenario {
+        duration: Duration::from_secs(60),
+        requests_per_second: 200.0,
+        ..Scenario::new(policy("100000/1m", Algorithm::SlidingLog, 200), 3)
+    };
+    let scenario = RegionScenario::new(clients, 3, Duration::from_secs(2), Duration::from_millis(75));
+    let outcome = simulation::run_regions(&scenario);
+    let regions = &outcome.nodes[..3];
+    println!("{outcome:?}");
+    assert_eq!((outcome.exceeded, outcome.admitted), (0, outcome.exact));
+    for region in regions {
+        assert!(region.client_leases > 100 && region.client_returned > 0, "{region:?}");
+        assert_eq!(region.clients, 0, "all of them have ended");
+    }
+    let waited = outcome.waited as f64 / outcome.requests as f64;
+    assert!(waited < 0.01, "{waited} of the requests waited for the region");
+}
