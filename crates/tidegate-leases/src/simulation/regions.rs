@@ -40,14 +40,15 @@ pub struct RegionScenario {
     pub region_term: Duration,
     /// The time that a message between a region and the root takes, in addition.
     pub root_latency: Duration,
-    /// Changes the leases that regions grant to clients, for regions with a defect.
-    pub defect: fn(&Lease, Leased) -> Leased,
+    /// A defect of the regions, for a test of the simulation: they grant clients the term that these ask for, even if their
+    /// own lease ends before.
+    pub clients_outlive_regions: bool,
 }
 
 impl RegionScenario {
     /// Regions without a defect.
     pub fn new(clients: Scenario, regions: usize, region_term: Duration, root_latency: Duration) -> Self {
-        Self { clients, regions, region_term, root_latency, defect: |_, leased| leased }
+        Self { clients, regions, region_term, root_latency, clients_outlive_regions: false }
     }
 }
 
@@ -356,6 +357,9 @@ impl<'a, S: Shared> RegionSimulation<'a, S> {
                 if settled.is_some() {
                     lease.settle = None;
                 }
+                if self.scenario.clients_outlive_regions {
+                    lease.least_ttl = Some(Duration::from_millis(1));
+                }
                 let local = node.lease_out(at, policy, &key(), &lease);
                 if local.wants_lease {
                     self.begin_lease(now, region, local.fingerprint);
@@ -368,7 +372,9 @@ impl<'a, S: Shared> RegionSimulation<'a, S> {
                     self.send(now, region, Message::PassedSettle { of: None, id, spent });
                 }
                 leased.settled = settled;
-                let leased = (self.scenario.defect)(&lease, leased);
+                if self.scenario.clients_outlive_regions {
+                    leased.ttl = None;
+                }
                 self.answer(now, envelope, Answer::Leased(Some(leased)));
             }
             Message::Settle(request) => match node.settle_client(at, policy, None, request.id(), request.spent()) {

@@ -1,5 +1,6 @@
 //! Leases in simulated networks, and over real stores.
 
+mod clients;
 mod faults;
 mod node;
 mod over_memory;
