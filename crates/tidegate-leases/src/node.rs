@@ -207,14 +207,14 @@ impl Node {
         let fingerprint = self.fingerprints.of(policy, key);
         let mut shard = self.shard(fingerprint).lock();
         let is_closed = shard.is_closed || self.counters.clients.load(Relaxed) >= MAX_CLIENT_LEASES;
-        let Some(leases) = shard.keys.get_mut(&fingerprint).filter(|_| !is_closed) else {
+        let Some(of_key) = shard.keys.get_mut(&fingerprint).filter(|_| !is_closed) else {
             return ClientLeaseAnswer { leased: None, wants_lease: false, fingerprint };
         };
-        if !external_store::decide_alike(&leases.policy, policy) {
-            leases.change_policy(policy);
+        if !external_store::decide_alike(&of_key.policy, policy) {
+            of_key.change_policy(policy);
         }
-        let leased = leases.lease_out(now, fingerprint, external_store::nonce(), lease, &self.counters);
-        let wants_lease = leased.is_some() && leases.wants_lease(now);
+        let leased = of_key.lease_out(now, fingerprint, external_store::nonce(), lease, &self.counters);
+        let wants_lease = leased.is_some() && of_key.wants_lease(now);
         ClientLeaseAnswer { leased, wants_lease, fingerprint }
     }
 
@@ -241,9 +241,9 @@ impl Node {
             return false;
         }
         let new = || KeyLeases::new(policy, key, Heat::default(), now);
-        let leases = keys.entry(fingerprint).or_insert_with(new);
-        leases.note_client_lease(now, leased.granted);
-        leases.wants_lease(now)
+        let of_key = keys.entry(fingerprint).or_insert_with(new);
+        of_key.note_client_lease(now, leased.granted);
+        of_key.wants_lease(now)
     }
 
     /// Closes the lease of a client, of which `spent` units were spent. Returns whether it was open, or `None` if this node

@@ -104,7 +104,7 @@ enum Event {
     /// At a region, or at the root if the sender is a region.
     Arrival(Box<Envelope>),
     /// `None` if the sender has waited too long.
-    Answer(Box<Envelope>, Option<Answer>),
+    Answer(Box<Envelope>, Option<Box<Answer>>),
 }
 
 /// A region or a client.
@@ -243,7 +243,7 @@ impl<'a, S: Shared> RegionSimulation<'a, S> {
             Event::Answer(envelope, answer) => {
                 // A late answer finds that nobody waits for it any more, and so does the end of the wait after an answer.
                 if self.waiting.remove(&envelope.number) && envelope.life == self.participants[one].life {
-                    self.read(now, one, envelope.message, answer);
+                    self.read(now, one, envelope.message, answer.map(|answer| *answer));
                 }
             }
         }
@@ -304,7 +304,7 @@ impl<'a, S: Shared> RegionSimulation<'a, S> {
     fn answer(&mut self, now: u64, envelope: Envelope, answer: Answer) {
         if envelope.is_answered && !self.rng.random_bool(self.scenario.clients.lost) {
             let delay = self.delay(envelope.from);
-            self.add(now + delay, envelope.from, Event::Answer(Box::new(envelope), Some(answer)));
+            self.add(now + delay, envelope.from, Event::Answer(Box::new(envelope), Some(Box::new(answer))));
         }
     }
 

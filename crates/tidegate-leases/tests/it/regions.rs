@@ -90,6 +90,5 @@ fn clients_get_parts_of_their_regions_leases_and_return_what_they_do_not_spend()
     for region in regions {
         assert!(region.client_leases > 100 && region.client_returned > 0, "{region:?}");
     }
-    let waited = outcome.waited as f64 / outcome.requests as f64;
-    assert!(waited < 0.02, "{waited} of the requests waited for the region");
+    assert!(outcome.waited * 50 < outcome.requests, "{} of {} requests waited", outcome.waited, outcome.requests);
 }

@@ -80,8 +80,8 @@ fn holds_and_the_operations_of_the_admin_token_reach_the_root() {
     let root = Running::start(&format!("{TOKENS}{POLICIES}"));
     let (usage, admin) = (region_of(&root, "usage-token"), region_of(&root, "admin-token"));
     let hold = json!({ "policy": "api", "key": "alice", "cost": 4, "ttl_ms": 60_000 });
-    let held = post(usage.http, "/v1/reserve", &hold).json();
-    let commit = json!({ "reservation": held["reservation"], "actual": 1 });
+    let reserved = post(usage.http, "/v1/reserve", &hold).json();
+    let commit = json!({ "reservation": reserved["reservation"], "actual": 1 });
     assert_eq!(post(admin.http, "/v1/commit", &commit).json()["known"], true, "an id works in every region");
     assert_eq!(post(admin.http, "/v1/commit", &commit).json()["known"], false);
     let state = get(admin.http, "/v1/inspect?policy=api&key=alice").json();
@@ -122,6 +122,42 @@ fn a_region_leases_from_the_root_over_tls() {
     // Without the authority, there is no connection.
     let stranger = self::region(&url);
     assert!(wait_for(&stranger, "unreachable").contains("certificate"));
+}
+
+#[test]
+fn a_region_divides_its_lease_among_its_clients() {
+    let root = Running::start(POLICIES);
+    let region = region(&format!("tidegate://{}", root.resp));
+    let metric = |name: &str| {
+        let text = String::from_utf8(get(region.http, "/metrics").body).expect("text");
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).expect(name).trim().parse::<u64>();
+        line.expect("a number")
+    };
+    // The root grants the first lease, and the region takes a lease of its own.
+    let first = json!({ "policy": "hot", "key": "k", "asked": 20, "ttl_ms": 1_000 });
+    let by_root = post(region.http, "/v1/lease", &first).json();
+    assert_eq!((&by_root["granted"], &by_root["ttl_ms"]), (&json!(20), &json!(1_000)), "{by_root}");
+    assert_eq!(metric("tidegate_lease_clients_total "), 0);
+    while metric("tidegate_leases_open ") == 0 {}
+    let next = json!({ "policy": "hot", "key": "k", "asked": 4, "ttl_ms": 10_000, "least_ttl_ms": 1_000,
+                       "settle": { "reservation": by_root["reservation"], "spent": 3 } });
+    let by_region = post(region.http, "/v1/lease", &next).json();
+    assert_eq!((&by_region["granted"], &by_region["settled"]), (&json!(4), &json!(true)), "{by_region}");
+    let ttl = by_region["ttl_ms"].as_u64().expect("a term");
+    assert!((1_000..9_900).contains(&ttl), "{ttl} ms is no part of the 9,900 ms that the region has");
+    assert_eq!(metric("tidegate_lease_clients_total "), 1);
+    let whole_term = json!({ "policy": "hot", "key": "k", "asked": 1, "ttl_ms": 10_000 });
+    assert_eq!(post(region.http, "/v1/lease", &whole_term).json()["ttl_ms"], 10_000, "the root grants it");
+    assert_eq!(metric("tidegate_lease_clients_total "), 1);
+    let settle = json!({ "reservation": by_region["reservation"], "spent": 1 });
+    assert_eq!(post(region.http, "/v1/settle", &settle).json()["known"], true);
+    assert_eq!(post(region.http, "/v1/settle", &settle).json()["known"], false);
+    assert_eq!(metric("tidegate_lease_client_units_returned_total "), 3);
+    let too_much = json!({ "policy": "hot", "key": "k", "asked": 2, "ttl_ms": 1_000 });
+    let leased = post(region.http, "/v1/lease", &too_much).json();
+    let settle = json!({ "reservation": leased["reservation"], "spent": 3 });
+    let error = post(region.http, "/v1/settle", &settle);
+    assert_eq!((error.status, &error.json()["field"]), (400, &json!("spent")));
 }
 
 #[test]

@@ -229,7 +229,6 @@ impl Leased {
     }
 
     /// The same answer with a shorter term than the caller asked for, but not shorter than its [`Lease::least_ttl`].
-    #[must_use]
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self

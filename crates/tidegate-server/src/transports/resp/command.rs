@@ -155,25 +155,24 @@ impl<'a> Command<'a> {
     }
 
     fn several(verb: Verb, args: Args<'a>) -> Result<Self, String> {
-        let mut given = args.len() - 1;
-        // No cost is FULL. In front of it are pairs of an option and its value, so the number of arguments tells how many.
-        let full = option_name(argument(args, given)) == Some("FULL");
-        given -= usize::from(full);
-        let first_option = given - given % 3 * usize::from(!full) - if full { [0, 4, 2][given % 3] } else { 0 };
-        if !full && given % 3 != 0 || first_option == 0 {
+        // No cost is FULL. Before it are options with a value. The remainder says how many.
+        let full = option_name(argument(args, args.len() - 1)) == Some("FULL");
+        let given = args.len() - 1 - usize::from(full);
+        let options = if full { [0, 4, 2][given % 3] } else { 0 };
+        let of_requests = given.saturating_sub(options);
+        if of_requests == 0 || !of_requests.is_multiple_of(3) {
             return Err(verb.info().wrong_number());
         }
         let (mut op, mut joined) = (Op::Check, None);
-        for at in (first_option + 1..given).step_by(2) {
+        for at in (of_requests + 1..given).step_by(2) {
             match (option_name(argument(args, at)), argument(args, at + 1)) {
                 (Some("OP"), value) => op = operation(value)?,
-                (Some("JOINED"), bits) if bits.len() == first_option / 3 => joined = Some(bits),
+                (Some("JOINED"), digits) if digits.len() == of_requests / 3 => joined = Some(digits),
                 _ => return Err(verb.info().wrong_number()),
             }
         }
-        given = first_option;
         let request = |at: usize| {
-            let is_joined = joined.is_some_and(|bits| bits[at / 3] == b'1');
+            let is_joined = joined.is_some_and(|digits| digits[at / 3] == b'1');
             Ok(KeyRequest {
                 source: LimitSource::Policy(text("policy's name", argument(args, at))?),
                 key: key_of(argument(args, at + 1), is_joined)?,
@@ -181,7 +180,7 @@ impl<'a> Command<'a> {
                 on_failure: None,
             })
         };
-        let requests = (1..given).step_by(3).map(request).collect::<Result<_, String>>()?;
+        let requests = (1..of_requests).step_by(3).map(request).collect::<Result<_, String>>()?;
         Ok(Self::DecideAll { op, requests, format: if full { ReplyFormat::Full } else { ReplyFormat::Six } })
     }
 
@@ -203,7 +202,7 @@ impl<'a> Command<'a> {
         let lease = Lease::new(cost("the number of units", argument(args, 3))?, ttl(argument(args, 4))?);
         let lease = lease.least(options.least.unwrap_or(Cost::ONE));
         let lease = match options.least_ttl {
-            Some(least) => lease.least_ttl(least),
+            Some(shortest) => lease.least_ttl(shortest),
             None => lease,
         };
         let lease = match options.settle {
