@@ -108,7 +108,7 @@ pub(crate) struct ServeArguments {
     /// Address for gRPC, or `off`.
     #[arg(long, value_name = "ADDR")]
     pub(crate) grpc: Option<String>,
-    /// Store: `memory`, `redis://…`, `rediss://…`, `redis-cluster://…`, `redis-sentinel://…`.
+    /// Store: `memory`, `redis://…`, `rediss://…`, `redis-cluster://…`, `redis-sentinel://…`, `tidegate://…`.
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
 }

@@ -8,6 +8,8 @@ pub(crate) struct Demand {
     since: u64,
     units: u64,
     requests: u64,
+    /// The units of clients' leases, less those that they returned.
+    leased_out: u64,
     /// The size of the last lease that was requested.
     asked: u64,
     /// The units of an average request.
@@ -16,7 +18,7 @@ pub(crate) struct Demand {
 
 impl Demand {
     pub(crate) fn new(now: u64) -> Self {
-        Self { since: now, units: 0, requests: 0, asked: 0, average: 1 }
+        Self { since: now, units: 0, requests: 0, leased_out: 0, asked: 0, average: 1 }
     }
 
     /// Counts an admitted request.
@@ -24,6 +26,16 @@ impl Demand {
     pub(crate) fn note(&mut self, units: u64) {
         self.units = self.units.saturating_add(units);
         self.requests += 1;
+    }
+
+    /// Counts the lease of a client.
+    pub(crate) fn note_client(&mut self, units: u64) {
+        self.leased_out = self.leased_out.saturating_add(units);
+    }
+
+    /// Counts units that a client returned.
+    pub(crate) fn note_returned(&mut self, units: u64) {
+        self.leased_out = self.leased_out.saturating_sub(units);
     }
 
     /// The units of an average request.
@@ -47,10 +59,11 @@ impl Demand {
     pub(crate) fn next_lease(&mut self, now: u64, term: u64) -> u64 {
         self.average = self.units.checked_div(self.requests).map_or(self.average, |average| average.max(1));
         let elapsed = now.saturating_sub(self.since).max(1);
-        let needed = scaled(self.units, term, elapsed);
-        let most = (self.units.saturating_mul(4)).max(self.asked.saturating_mul(2)).max(self.average);
+        let units = self.units.saturating_add(self.leased_out);
+        let needed = scaled(units, term, elapsed);
+        let most = (units.saturating_mul(4)).max(self.asked.saturating_mul(2)).max(self.average);
         self.asked = needed.saturating_add(needed / 4).clamp(self.average, most).min(Cost::MAX.get());
-        (self.since, self.units, self.requests) = (now, 0, 0);
+        (self.since, self.units, self.requests, self.leased_out) = (now, 0, 0, 0);
         self.asked
     }
 }

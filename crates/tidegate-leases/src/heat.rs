@@ -3,7 +3,7 @@
 /// The number of requests in the present and the previous term from which a key is hot. In Redis, a lease that settles the
 /// earlier one takes as long as three checks, and is renewed after two thirds of its term or later. So a lease for fewer requests
 /// would cost more than it saves.
-const HOT: u32 = 8;
+const HOT: u16 = 8;
 
 /// The number of requests of a key in the present term and in the one before.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,10 +21,16 @@ impl Heat {
         self.now = self.now.saturating_add(1);
     }
 
+    /// Makes the key hot: a client asks for a lease only if the key is requested often there.
+    pub(crate) fn heat_up(&mut self, term: u32) {
+        self.move_to(term);
+        self.now = self.now.max(HOT);
+    }
+
     #[inline]
     pub(crate) fn is_hot(mut self, term: u32) -> bool {
         self.move_to(term);
-        u32::from(self.now) + u32::from(self.before) >= HOT
+        u32::from(self.now) + u32::from(self.before) >= u32::from(HOT)
     }
 
     /// Whether there was no request in this term and in the one before.

@@ -5,6 +5,8 @@
 //! call that requests the next one. So is one of a key of which hardly any request is expected during that call: the store
 //! decides such a request.
 
+mod clients;
+
 use std::{collections::VecDeque, time::Duration};
 
 use tidegate::{
@@ -82,6 +84,8 @@ pub(crate) struct KeyLeases {
     term: u64,
     /// The lease from which requests are admitted.
     current: Option<Slice>,
+    /// Leases from which nothing is admitted any more, and parts of which clients may still be spending.
+    draining: Vec<Slice>,
     /// Leases to settle.
     stopped: VecDeque<StoppedLease>,
     /// Settles that are under way.
@@ -103,6 +107,8 @@ pub(crate) struct KeyLeases {
     leased_since: Option<Timestamp>,
     /// Whether charges are remembered, because refunds of the key have been seen.
     keeps_charges: bool,
+    /// Whether clients lease units of the key from this node.
+    has_clients: bool,
     last_spend: u64,
     /// Requests that were admitted by a lease, and denied by a remembered denial.
     admitted: u64,
@@ -116,6 +122,7 @@ impl KeyLeases {
             policy: policy.clone(),
             key: key.clone().into_owned(),
             current: None,
+            draining: Vec::new(),
             stopped: VecDeque::new(),
             settling: 0,
             is_asking: false,
@@ -128,6 +135,7 @@ impl KeyLeases {
             store_time: None,
             leased_since: None,
             keeps_charges: false,
+            has_clients: false,
             last_spend: now,
             admitted: 0,
             denied: 0,
@@ -166,17 +174,17 @@ impl KeyLeases {
         if op == Op::Peek {
             return if cost <= current.left(now) { self.answer(now, None) } else { None };
         }
+        // Until a time of the store is known, the store decides.
+        let charged_at = charged_at?;
         if !current.spend(now, cost) {
             return None;
         }
-        if self.keeps_charges
-            && let Some(charged_at) = charged_at
-        {
+        if self.keeps_charges {
             current.remember_charge(cost, charged_at);
         }
         self.demand.note(cost);
         self.last_spend = now;
-        self.answer(now, charged_at)
+        self.answer(now, Some(charged_at))
     }
 
     /// The answer to an admitted request, or to a peek.
@@ -215,7 +223,7 @@ impl KeyLeases {
     /// Whether a lease should be requested now.
     #[inline]
     pub(crate) fn wants_lease(&self, now: u64) -> bool {
-        if self.is_asking || now < self.asks_from || self.store_time.is_none() {
+        if self.is_asking || now < self.asks_from || (self.store_time.is_none() && !self.has_clients) {
             return false;
         }
         self.heat.is_hot(self.term_at(now)) && self.current.as_ref().is_none_or(|slice| self.is_low(slice, now))
@@ -225,15 +233,15 @@ impl KeyLeases {
     fn is_low(&self, slice: &Slice, now: u64) -> bool {
         let arrival = self.round_trip + self.round_trip / 2;
         let reserve = self.demand.within(arrival, self.term).max(slice.units() / 8).min(slice.units() / 2);
-        slice.left(now) <= reserve || now.saturating_add(self.early(arrival)) >= slice.stops_at()
+        slice.left(now) <= reserve || now.saturating_add(self.early(arrival, slice.term())) >= slice.stops_at()
     }
 
     /// The time before the end of a lease at which the next one is requested. If there is none by half of that time, the unspent
     /// units are returned, because they would count as spent after the end.
-    fn early(&self, arrival: u64) -> u64 {
+    fn early(&self, arrival: u64, term: u64) -> u64 {
         // Of a key that is requested less often, a request must come in that time.
         let share = if self.is_rare() { 3 } else { 8 };
-        (2 * arrival + self.term / share).min(self.term / 2)
+        (2 * arrival + term / share).min(term / 2)
     }
 
     /// Whether hardly any request is expected while a lease is requested.
@@ -255,7 +263,8 @@ impl KeyLeases {
         let fewest = self.demand.average().min(asked);
         let settled = self.stopped.pop_front();
         let units = |units| Cost::new(units).unwrap_or(Cost::ONE);
-        let mut lease = Lease::new(units(asked), self.policy.lease()?).least(units(fewest));
+        let term = self.policy.lease()?;
+        let mut lease = Lease::new(units(asked), term).least(units(fewest)).least_ttl(term / 2);
         if let Some(stopped) = &settled {
             lease = lease.settling(stopped.id.clone(), stopped.spent);
         }
@@ -299,7 +308,9 @@ impl KeyLeases {
         count(&counters.leases);
         count_units(&counters.leased, leased.granted);
         let is_outdated = !external_store::decide_alike(&self.policy, &request.policy);
-        let slice = Slice::new(id, leased.granted, term_of(&request.policy), sent_at, now);
+        // The store may have granted a shorter term.
+        let term = leased.ttl.map_or(u64::MAX, micros).min(term_of(&request.policy));
+        let slice = Slice::new(id, leased.granted, term, sent_at, now);
         if slice.left(now) == 0 || is_outdated {
             // The answer came too late, or the policy has changed meanwhile.
             self.stopped.push_back(slice.stop());
@@ -323,9 +334,12 @@ impl KeyLeases {
         self.term / 8
     }
 
-    /// Stops to admit from the lease.
+    /// Stops to admit from the lease. It is settled when the leases of clients that are parts of it are over.
     pub(crate) fn stop(&mut self) {
-        self.stopped.extend(self.current.take().map(Slice::stop));
+        match self.current.take() {
+            Some(slice) if !slice.clients().is_empty() => self.draining.push(slice),
+            slice => self.stopped.extend(slice.map(Slice::stop)),
+        }
     }
 
     /// Goes on under another policy. Leases under the earlier one are not used any more.
@@ -354,20 +368,30 @@ impl KeyLeases {
     }
 
     /// Forgets the leases of a key whose state the store has deleted.
-    pub(crate) fn forget_leases(&mut self) {
+    pub(crate) fn forget_leases(&mut self, counters: &Counters) {
         self.forget_denial();
-        self.current = None;
+        for slice in self.current.take().into_iter().chain(self.draining.drain(..)) {
+            counters.close_clients(slice.clients().len());
+        }
         self.stopped.clear();
     }
 
     /// Stops leases that have ended or are idle. Returns the leases to settle.
     pub(crate) fn settle_idle(&mut self, now: u64, fingerprint: u128, counters: &Counters) -> Vec<SettleRequest> {
+        self.end_clients(now, counters);
         let is_idle = now.saturating_sub(self.last_spend) >= self.term / 2;
         // Later, what is left would expire before it could be returned.
-        let last_moment =
-            now.saturating_add((2 * self.round_trip + self.term / 16).min(self.early(self.round_trip) / 2));
-        let is_ending = self.current.as_ref().is_some_and(|slice| last_moment >= slice.stops_at());
-        if is_idle || (is_ending && !self.is_asking) {
+        let is_ending = |slice: &Slice| {
+            let early = (2 * self.round_trip + slice.term() / 16).min(self.early(self.round_trip, slice.term()) / 2);
+            now.saturating_add(early) >= slice.stops_at()
+        };
+        // What clients have of it can't be returned yet, so it may as well be used up.
+        let is_unused = |slice: &Slice| slice.clients().is_empty() || slice.left(now) == 0;
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|slice| is_unused(slice) && (is_idle || (is_ending(slice) && !self.is_asking)))
+        {
             self.stop();
         }
         self.drop_ended(now, counters);
@@ -414,7 +438,7 @@ impl KeyLeases {
 
     /// Whether there is nothing to remember about the key.
     pub(crate) fn is_unused(&self, now: u64) -> bool {
-        let has_leases = self.current.is_some() || !self.stopped.is_empty();
+        let has_leases = self.current.is_some() || !self.stopped.is_empty() || !self.draining.is_empty();
         let is_waiting = self.is_asking || self.settling > 0;
         !has_leases
             && !is_waiting
@@ -471,5 +495,9 @@ pub(crate) fn number_of(now: u64, term: u64) -> u32 {
 
 /// The term of a policy, in microseconds.
 pub(crate) fn term_of(policy: &Policy) -> u64 {
-    policy.lease().map_or(0, |term| u64::try_from(term.as_micros()).unwrap_or(u64::MAX))
+    policy.lease().map_or(0, micros)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod client_leases;
 mod demand;
 mod denial;
 mod heat;
@@ -12,7 +13,7 @@ mod store;
 mod term_clock;
 
 pub use key_leases::{LeaseRequest, SettleRequest};
-pub use node::{LocalAnswer, Node};
+pub use node::{ClientLeaseAnswer, LocalAnswer, Node};
 pub use stats::Stats;
 pub use store::{LeasedStore, LeasesUnsupported};
 pub use term_clock::TermClock;

@@ -7,17 +7,19 @@ use std::{
     cmp::Reverse,
     collections::BinaryHeap,
     hash::{BuildHasherDefault, Hasher},
+    sync::atomic::Ordering::Relaxed,
 };
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tidegate::{
-    Cost, Decision, Key, Leased, LeasedKey, Mode, Op, Policy, StoreError, Timestamp,
+    Cost, Decision, Key, Lease, Leased, LeasedKey, Mode, Op, Policy, ReservationError, ReservationId, StoreError,
+    Timestamp,
     external_store::{self, Fingerprints},
 };
 
 use crate::{
-    heat::HeatTable,
+    heat::{Heat, HeatTable},
     key_leases::{DirectAnswer, KeyLeases, LeaseRequest, RefundOf, SettleRequest, number_of, term_of},
     stats::{Counters, Stats, count},
 };
@@ -29,6 +31,8 @@ const SHARDS: usize = 64;
 const HEAT_SLOTS: usize = 1024;
 /// Maximum number of keys that a node remembers, by default.
 const MAX_KEYS: usize = 16_384;
+/// Maximum number of open leases of clients, over all keys: about 4 MB. The shared store grants those beyond it.
+const MAX_CLIENT_LEASES: u64 = 65_536;
 
 /// The leases and remembered denials of one node.
 ///
@@ -61,9 +65,21 @@ pub struct LocalAnswer {
     pub fingerprint: u128,
 }
 
+/// The answer of a node to a client that asks for a lease.
+#[derive(Debug)]
+#[must_use = "the shared store has to grant the lease if the node did not"]
+pub struct ClientLeaseAnswer {
+    /// The lease; `None` if the shared store has to grant it. Then report its answer to [`Node::note_client_lease`].
+    pub leased: Option<Leased>,
+    /// Whether to call [`Node::begin_lease`].
+    pub wants_lease: bool,
+    /// The key, for the node.
+    pub fingerprint: u128,
+}
+
 /// Fingerprints are random already.
 #[derive(Debug, Default)]
-struct FingerprintHasher(u64);
+pub(crate) struct FingerprintHasher(u64);
 
 impl Hasher for FingerprintHasher {
     fn finish(&self) -> u64 {
@@ -190,6 +206,76 @@ impl Node {
         }
     }
 
+    /// Leases units to a client, as a part of a lease of this node. `now` is read after the request has arrived.
+    pub fn lease_out(&self, now: u64, policy: &Policy, key: &Key<'_>, lease: &Lease) -> ClientLeaseAnswer {
+        let fingerprint = self.fingerprints.of(policy, key);
+        let mut shard = self.shard(fingerprint).lock();
+        let is_closed = shard.is_closed || self.counters.clients.load(Relaxed) >= MAX_CLIENT_LEASES;
+        let Some(of_key) = shard.keys.get_mut(&fingerprint).filter(|_| !is_closed) else {
+            return ClientLeaseAnswer { leased: None, wants_lease: false, fingerprint };
+        };
+        if !external_store::decide_alike(&of_key.policy, policy) {
+            of_key.change_policy(policy);
+        }
+        let leased = of_key.lease_out(now, fingerprint, external_store::nonce(), lease, &self.counters);
+        let wants_lease = leased.is_some() && of_key.wants_lease(now);
+        ClientLeaseAnswer { leased, wants_lease, fingerprint }
+    }
+
+    /// Records the lease that the shared store granted to a client. Returns whether to call
+    /// [`begin_lease`](Self::begin_lease).
+    pub fn note_client_lease(
+        &self,
+        now: u64,
+        policy: &Policy,
+        key: &Key<'_>,
+        fingerprint: u128,
+        leased: &Leased,
+    ) -> bool {
+        if leased.granted == 0 || leased.decision.is_degraded() {
+            return false;
+        }
+        let mut shard = self.shard(fingerprint).lock();
+        let Shard { keys, is_closed, .. } = &mut *shard;
+        if *is_closed {
+            return false;
+        }
+        if !keys.contains_key(&fingerprint) && keys.len() >= self.max_keys_of_shard {
+            count(&self.counters.no_room);
+            return false;
+        }
+        let new = || KeyLeases::new(policy, key, Heat::default(), now);
+        let of_key = keys.entry(fingerprint).or_insert_with(new);
+        of_key.note_client_lease(now, leased.granted);
+        of_key.wants_lease(now)
+    }
+
+    /// Closes the lease of a client, of which `spent` units were spent. Returns whether it was open, or `None` if this node
+    /// did not grant it. With a `key`, it must be of that key.
+    ///
+    /// # Errors
+    /// If more units were spent than the lease has, or it is of another key.
+    pub fn settle_client(
+        &self,
+        now: u64,
+        policy: &Policy,
+        key: Option<&Key<'_>>,
+        id: &ReservationId,
+        spent: u64,
+    ) -> Result<Option<bool>, ReservationError> {
+        if id.is_never_granted() {
+            return Ok(None);
+        }
+        // The id of another store has no state here.
+        let Ok(fingerprint) = id.state_in_process(policy) else { return Ok(None) };
+        let mut shard = self.shard(fingerprint).lock();
+        let Some(leases) = shard.keys.get_mut(&fingerprint) else { return Ok(None) };
+        if key.is_some_and(|key| self.fingerprints.of(policy, key) != fingerprint) {
+            return Err(ReservationError::OtherKey);
+        }
+        leases.settle_client(now, id.nonce(), spent, &self.counters).map(Some)
+    }
+
     /// Takes back units if their lease is open. Returns whether it was, or `None` if the store has to give them back.
     pub fn refund(&self, now: u64, policy: &Policy, key: &Key<'_>, cost: Cost, charged_at: Timestamp) -> Option<bool> {
         let refund_of = self.with(policy, key, |leases| leases.refund(now, cost.get(), charged_at));
@@ -216,7 +302,7 @@ impl Node {
 
     /// Forgets the leases of a key whose state is deleted in the store.
     pub fn forget(&self, policy: &Policy, key: &Key<'_>) {
-        self.with(policy, key, KeyLeases::forget_leases);
+        self.with(policy, key, |leases| leases.forget_leases(&self.counters));
     }
 
     /// Forgets what the store denied, because units may have been given back.

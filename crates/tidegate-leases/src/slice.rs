@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
-use tidegate::{ReservationId, Timestamp};
+use tidegate::{Lease, ReservationId, Timestamp};
+
+use crate::client_leases::{ClientGrant, ClientLeases, SpentTooMuch};
 
 /// The part of a term by which the clocks of node and store may differ: 1 / 100.
-const CLOCK_RATE: u64 = 100;
+pub(crate) const CLOCK_RATE: u64 = 100;
 
 /// The number of charges that are remembered for refunds: 4 KB, for each of the keys that a node remembers.
 const MAX_CHARGES: usize = 256;
@@ -15,13 +17,17 @@ const MAX_CHARGES: usize = 256;
 pub(crate) struct Slice {
     id: ReservationId,
     units: u64,
+    /// The units that were admitted here or leased to clients.
     spent: u64,
+    /// The length of the lease.
+    term: u64,
     /// The first time at which nothing may be admitted any more, by the clock of the node.
     stops_at: u64,
     /// A time at which the lease has certainly ended in the store, by the clock of the node.
     ended_at: u64,
     /// The newest charges, in the order of their times, if refunds of the key have been seen.
     charges: VecDeque<(Timestamp, u64)>,
+    clients: ClientLeases,
 }
 
 impl Slice {
@@ -29,11 +35,16 @@ impl Slice {
     pub(crate) fn new(id: ReservationId, units: u64, term: u64, sent_at: u64, now: u64) -> Self {
         let stops_at = sent_at.saturating_add(term - term.div_ceil(CLOCK_RATE));
         let ended_at = now.saturating_add(term + term.div_ceil(CLOCK_RATE));
-        Self { id, units, spent: 0, stops_at, ended_at, charges: VecDeque::new() }
+        let (charges, clients) = (VecDeque::new(), ClientLeases::default());
+        Self { id, units, spent: 0, term, stops_at, ended_at, charges, clients }
     }
 
     pub(crate) fn units(&self) -> u64 {
         self.units
+    }
+
+    pub(crate) fn term(&self) -> u64 {
+        self.term
     }
 
     pub(crate) fn stops_at(&self) -> u64 {
@@ -85,9 +96,40 @@ impl Slice {
         taken > 0
     }
 
-    /// Stops to admit from the lease.
+    /// The leases of clients that are open.
+    pub(crate) fn clients(&self) -> &ClientLeases {
+        &self.clients
+    }
+
+    /// Leases units to a client, if they are left for long enough. At most `max` clients can have some.
+    pub(crate) fn lease_out(&mut self, now: u64, nonce: u128, lease: &Lease, max: u32) -> Option<ClientGrant> {
+        if self.clients.len() as u64 >= u64::from(max) {
+            return None;
+        }
+        let grant = self.clients.fitting(lease, self.left(now), self.stops_at.saturating_sub(now))?;
+        self.spent += grant.units;
+        self.clients.add(now, nonce, grant);
+        Some(grant)
+    }
+
+    /// Closes the lease of a client. Returns the units that are in this lease again, or `None` if it is not open.
+    pub(crate) fn settle_client(&mut self, now: u64, nonce: u128, spent: u64) -> Option<Result<u64, SpentTooMuch>> {
+        let settled = self.clients.settle(now, nonce, spent)?;
+        if let Ok(unspent) = settled {
+            self.spent -= unspent;
+        }
+        Some(settled)
+    }
+
+    /// Counts the leases of clients that have ended as spent. Returns their number.
+    pub(crate) fn end_clients(&mut self, now: u64) -> usize {
+        self.clients.end(now)
+    }
+
+    /// Stops to admit from the lease. No lease of a client may be open.
     pub(crate) fn stop(self) -> StoppedLease {
-        let Self { id, units, spent, ended_at, .. } = self;
+        let Self { id, units, spent, ended_at, clients, .. } = self;
+        debug_assert!(clients.is_empty(), "a client may still be spending units of the lease");
         StoppedLease { id, units, spent, ended_at }
     }
 }

@@ -17,6 +17,12 @@ pub(crate) struct Counters {
     pub(crate) unanswered: AtomicU64,
     pub(crate) refunds_dropped: AtomicU64,
     pub(crate) no_room: AtomicU64,
+    pub(crate) client_leases: AtomicU64,
+    pub(crate) client_units: AtomicU64,
+    pub(crate) client_returned: AtomicU64,
+    pub(crate) client_expired: AtomicU64,
+    /// Leases of clients that are open now.
+    pub(crate) clients: AtomicU64,
 }
 
 #[inline]
@@ -27,6 +33,13 @@ pub(crate) fn count(counter: &AtomicU64) {
 #[inline]
 pub(crate) fn count_units(counter: &AtomicU64, units: u64) {
     counter.fetch_add(units, Relaxed);
+}
+
+impl Counters {
+    /// Counts leases of clients that are not open any more.
+    pub(crate) fn close_clients(&self, count: usize) {
+        self.clients.fetch_sub(count as u64, Relaxed);
+    }
 }
 
 /// What a node has decided by itself so far, and its leases. Only requests under policies with leases are counted.
@@ -55,6 +68,16 @@ pub struct Stats {
     pub refunds_dropped: u64,
     /// Hot keys that got no lease, because the node remembers too many keys.
     pub no_room: u64,
+    /// Leases that the node granted to its clients, as parts of its own.
+    pub client_leases: u64,
+    /// Units of these leases.
+    pub client_units: u64,
+    /// Units that clients did not spend, and that are in the leases of the node again.
+    pub client_returned: u64,
+    /// Leases of clients that ended before they were settled. All of their units count as spent.
+    pub client_expired: u64,
+    /// Leases of clients that are open now.
+    pub clients: u64,
     /// Keys that the node remembers now.
     pub keys: u64,
     /// Leases that the node holds now.
@@ -78,6 +101,11 @@ impl Counters {
             unanswered: self.unanswered.load(Relaxed),
             refunds_dropped: self.refunds_dropped.load(Relaxed),
             no_room: self.no_room.load(Relaxed),
+            client_leases: self.client_leases.load(Relaxed),
+            client_units: self.client_units.load(Relaxed),
+            client_returned: self.client_returned.load(Relaxed),
+            client_expired: self.client_expired.load(Relaxed),
+            clients: self.clients.load(Relaxed),
             ..Stats::default()
         }
     }
@@ -109,6 +137,11 @@ impl Stats {
             Metric::counter("lease_requests_unanswered", "Requests for leases without an answer", self.unanswered),
             Metric::counter("lease_refunds_dropped", "Refunds of units whose lease had ended", self.refunds_dropped),
             Metric::counter("lease_keys_without_room", "Hot keys without room to remember them", self.no_room),
+            Metric::counter("lease_clients", "Leases that this node granted to its clients", self.client_leases),
+            Metric::counter("lease_client_units", "Units of the leases of clients", self.client_units),
+            Metric::counter("lease_client_units_returned", "Units that clients returned unspent", self.client_returned),
+            Metric::counter("lease_clients_expired", "Leases of clients that were not settled", self.client_expired),
+            Metric::gauge("lease_clients_open", "Leases of clients that are open", self.clients),
             Metric::gauge("lease_keys", "Keys that this node remembers for leases and denials", self.keys),
             Metric::gauge("leases_open", "Leases that this node holds", self.open),
             Metric::gauge("lease_units_left", "Units that are left of the leases of this node", self.left),

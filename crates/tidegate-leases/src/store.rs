@@ -8,7 +8,7 @@ use std::{
 use tidegate::{
     ActiveOverride, AnyStore, Clock, Cost, Decision, Decisions, EventCount, Hold, Inspection, Key, Lease, Leased, Op,
     Override, Policy, PolicySource, Refund, ReservationId, Reserved, ReservedAll, Settled, Spend, Store, StoreError,
-    StoreReport, Timestamp,
+    StoreReport, Timestamp, external_store,
 };
 use tokio::{runtime::Handle, task::JoinSet};
 
@@ -28,8 +28,9 @@ const SETTLES_AT_ONCE: usize = 256;
 
 /// Decides requests for keys that are requested often by leases of a shared store, and all others through that store.
 ///
-/// Only policies with a [lease term](Policy::with_lease) are leased. Several requests as one decision, overrides and
-/// reservations are always decided by the shared store. It is cheap to clone.
+/// Only policies with a [lease term](Policy::with_lease) are leased. Several requests as one decision, overrides and holds are
+/// always decided by the shared store. A [lease](Store::lease) for a client of this store is a part of a lease of this store, if
+/// it has enough units for long enough. Otherwise the shared store grants it. It is cheap to clone.
 ///
 /// Call [`close`](Store::close) when the process ends. Otherwise the units that are left count as spent until the leases have
 /// expired.
@@ -314,11 +315,48 @@ impl<S: Store + 'static> Store for LeasedStore<S> {
     }
 
     async fn lease(&self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, StoreError> {
-        self.shared().lease(policy, key, lease).await
+        let Inner { shared, node, clock, .. } = &*self.inner;
+        if !Self::leases(policy) {
+            return shared.lease(policy, key, lease).await;
+        }
+        external_store::lease_ttl_us(policy, lease)?;
+        let mut lease = lease.clone();
+        let mut settled = None;
+        if let Some((id, spent)) = &lease.settle {
+            settled = node.settle_client(clock.micros(), policy, Some(key), id, *spent)?;
+        }
+        if settled.is_some() {
+            lease.settle = None;
+        }
+        let answer = node.lease_out(clock.micros(), policy, key, &lease);
+        if answer.wants_lease {
+            self.lease_in_background(answer.fingerprint);
+        }
+        if let Some(mut leased) = answer.leased {
+            leased.settled = match &lease.settle {
+                // A lease of the shared store. Without an answer, it ends by itself.
+                Some((id, spent)) => Some(shared.settle(id, *spent, policy).await.is_ok_and(|settled| settled.known)),
+                None => settled,
+            };
+            return Ok(leased);
+        }
+        let mut leased = shared.lease(policy, key, &lease).await?;
+        if node.note_client_lease(clock.micros(), policy, key, answer.fingerprint, &leased) {
+            self.lease_in_background(answer.fingerprint);
+        }
+        leased.settled = leased.settled.or(settled);
+        Ok(leased)
     }
 
     async fn settle(&self, id: &ReservationId, spent: u64, policies: &dyn PolicySource) -> Result<Settled, StoreError> {
-        self.shared().settle(id, spent, policies).await
+        let Inner { shared, node, clock, .. } = &*self.inner;
+        if let Ok(policy) = id.policy(policies)
+            && Self::leases(&policy)
+            && let Some(known) = node.settle_client(clock.micros(), &policy, None, id, spent)?
+        {
+            return Ok(Settled::new(external_store::unknown_reservation(&policy).decision, known));
+        }
+        shared.settle(id, spent, policies).await
     }
 
     fn at_time(&self, time: Timestamp) -> Option<AnyStore> {

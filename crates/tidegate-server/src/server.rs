@@ -13,7 +13,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Config, ConfigError, SettingSources, StoreSettings},
+    config::{Config, ConfigError, Policies, SettingSources, StoreSettings},
     connections::{Certificates, ConnectionSlots, Listener, bind},
     context::Context,
     dashboard::Dashboard,
@@ -59,7 +59,7 @@ impl Server {
     /// If a port is taken, a certificate can't be used, or the settings of the store are wrong.
     #[expect(clippy::unused_async, reason = "it spawns tasks: `async` shows that it needs a runtime")]
     pub async fn start(config: Config, sources: SettingSources) -> Result<Self, StartError> {
-        Self::launch(config, sources, store::open)
+        Self::launch(config, sources, store::open_for)
     }
 
     /// Starts all listeners with a store of your own. Of the store settings of the configuration, only the timeout is
@@ -74,13 +74,13 @@ impl Server {
         sources: SettingSources,
         store: impl Store + 'static,
     ) -> Result<Self, StartError> {
-        Self::launch(config, sources, |settings| Ok(AnyStore::new(GuardedStore::new(store, settings.timeout))))
+        Self::launch(config, sources, |settings, _| Ok(AnyStore::new(GuardedStore::new(store, settings.timeout))))
     }
 
     fn launch(
         mut config: Config,
         sources: SettingSources,
-        open_store: impl FnOnce(&StoreSettings) -> Result<AnyStore, ConfigError>,
+        open_store: impl FnOnce(&StoreSettings, &Policies) -> Result<AnyStore, ConfigError>,
     ) -> Result<Self, StartError> {
         let settings = Arc::new(config.server.clone());
         let certificates = settings.tls.as_ref().map(Certificates::load).transpose();
@@ -93,7 +93,7 @@ impl Server {
             addresses[transport as usize] = socket.as_ref().map(TcpListener::local_addr).transpose()?;
             sockets[transport as usize] = socket;
         }
-        let store = store::with_leases(open_store(&config.store)?, &config.policies)?;
+        let store = store::with_leases(open_store(&config.store, &config.policies)?, &config.policies)?;
         let dashboard = Arc::new(Dashboard::new(Clock::system().now().as_micros() / 1_000_000));
         let policies = std::mem::take(&mut config.policies);
         let service = Service::observed(policies, &settings, store, Arc::<Dashboard>::clone(&dashboard));
@@ -147,6 +147,11 @@ impl Server {
     pub fn reload(&self) -> impl Future<Output = ()> + Send + use<> {
         let files = Arc::clone(&self.files);
         async move { files.reload().await }
+    }
+
+    /// Replaces the policies, for a program that makes them by code. A reload of the configuration file replaces them again.
+    pub fn replace_policies(&self, policies: Policies) {
+        self.context.service.replace(policies);
     }
 
     /// Stops all listeners, and waits until all connections have ended, but at most for the configured drain time. Returns the number

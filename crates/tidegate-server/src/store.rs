@@ -1,22 +1,51 @@
 //! Opens the store that the settings name: the only place that selects a store by its URL.
 
+use std::path::PathBuf;
+
 use tidegate::{AnyStore, Limiter, MemoryStore, Store as _};
 use tidegate_leases::LeasedStore;
 use tidegate_redis::RedisStore;
+use tidegate_remote::RemoteStore;
 
 use crate::config::{ConfigError, Policies, StoreSettings};
 
-/// Opens the store of `settings.url`: `memory`, or a URL of Redis. A Redis that does not answer yet is not an error: the
-/// store connects as soon as it does.
+/// Opens the store of `settings.url`: `memory`, or a URL of Redis or of another service. A server that does not answer yet
+/// is not an error: the store connects as soon as it does.
 ///
 /// # Errors
 /// If a setting is wrong.
 pub fn open(settings: &StoreSettings) -> Result<AnyStore, ConfigError> {
+    open_for(settings, &Policies::default())
+}
+
+/// The same for these policies, which the store verifies if another service has policies of its own.
+///
+/// # Errors
+/// If a setting is wrong.
+pub(crate) fn open_for(settings: &StoreSettings, policies: &Policies) -> Result<AnyStore, ConfigError> {
     let store = match &*settings.url {
         "memory" => open_memory(settings),
+        url if is_remote(url) => open_remote(settings, policies),
         _ => open_redis(settings),
     };
     store.map_err(|message| ConfigError::new("store", message))
+}
+
+/// Whether a URL names another service, and not a Redis.
+pub(crate) fn is_remote(url: &str) -> bool {
+    url.starts_with("tidegate")
+}
+
+/// Checks the URL of a store.
+///
+/// # Errors
+/// If it is wrong.
+pub(crate) fn check_url(url: &str) -> Result<(), String> {
+    match url {
+        "memory" => Ok(()),
+        url if is_remote(url) => RemoteStore::check_url(url).map_err(|error| error.to_string()),
+        url => RedisStore::check_url(url).map_err(|error| error.to_string()),
+    }
 }
 
 /// The store with leases of it for the policies that ask for them. A store that no other process uses needs no leases.
@@ -37,7 +66,7 @@ pub(crate) fn with_leases(store: AnyStore, policies: &Policies) -> Result<AnySto
         None => Ok(store),
         Some((name, _)) => {
             let message = format!(
-                "policy `{name}` has a `lease`, but the store `{}` has no leases: remove `lease`, or use a Redis",
+                "policy `{name}` has a `lease`, but the store `{}` has no leases: remove `lease`, or use a Redis or another service",
                 store.report().kind
             );
             Err(ConfigError::new("store", message))
@@ -62,9 +91,23 @@ fn open_redis(settings: &StoreSettings) -> Result<AnyStore, String> {
     if let Some(keys) = settings.redis_max_keys {
         builder = builder.max_keys(keys as u64);
     }
-    if let Some(path) = &settings.tls_ca {
-        let pem = std::fs::read(path).map_err(|error| format!("{}: can't be read: {error}", path.display()))?;
+    if let Some(pem) = trusted_certificates(settings)? {
         builder = builder.tls_ca(pem);
     }
     builder.connect().map(AnyStore::new).map_err(|error| error.to_string())
+}
+
+fn open_remote(settings: &StoreSettings, policies: &Policies) -> Result<AnyStore, String> {
+    let mut builder = RemoteStore::builder(&settings.url).timeout(settings.timeout);
+    if let Some(pem) = trusted_certificates(settings)? {
+        builder = builder.tls_ca(pem);
+    }
+    let policies = policies.iter().map(|(_, configured)| configured.policy.clone());
+    builder.policies(policies).connect().map(AnyStore::new).map_err(|error| error.to_string())
+}
+
+fn trusted_certificates(settings: &StoreSettings) -> Result<Option<Vec<u8>>, String> {
+    let read =
+        |path: &PathBuf| std::fs::read(path).map_err(|error| format!("{}: can't be read: {error}", path.display()));
+    settings.tls_ca.as_ref().map(read).transpose()
 }

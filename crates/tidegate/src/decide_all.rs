@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use crate::{
     cost::Cost,
-    decision::{Decision, Decisions, Reason, Under},
+    decision::{DecidedBy, Decision, Decisions, Reason},
     key::Key,
     policy::{Mode, Policy},
 };
@@ -144,8 +144,8 @@ pub(crate) fn overall(modes: &[Mode], parts: &[Decision]) -> Decision {
         // the smallest limit first. Then the longest wait.
         _ => all().filter(of_reason(reason)).min_by_key(|(_, (_, decision))| {
             match (decision.under, decision.retry_after_us) {
-                (Under::Ban, None) => (0, Reverse(0), u64::MAX - decision.limit_reset_after_us),
-                (Under::Ban, Some(end)) => (1, Reverse(end), u64::MAX - decision.limit_reset_after_us),
+                (DecidedBy::Ban, None) => (0, Reverse(0), u64::MAX - decision.limit_reset_after_us),
+                (DecidedBy::Ban, Some(end)) => (1, Reverse(end), u64::MAX - decision.limit_reset_after_us),
                 (_, None) => (2, Reverse(0), decision.capacity),
                 (_, Some(wait)) => (3, Reverse(wait), decision.capacity.saturating_sub(decision.used)),
             }

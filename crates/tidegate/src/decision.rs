@@ -44,13 +44,27 @@ impl fmt::Display for Reason {
 
 /// The limits or the override that decided a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Under {
+pub enum DecidedBy {
     /// The policy's own limits.
     Policy,
     /// The limits of an override.
     Limits,
+    /// A ban.
     Ban,
+    /// An exemption.
     Exempt,
+}
+
+impl DecidedBy {
+    /// The name in RESP.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Limits => "override",
+            Self::Ban => "ban",
+            Self::Exempt => "exemption",
+        }
+    }
 }
 
 /// The answer to a request.
@@ -61,7 +75,7 @@ pub struct Decision {
     pub(crate) degraded: bool,
     pub(crate) leased: bool,
     pub(crate) part: u16,
-    pub(crate) under: Under,
+    pub(crate) under: DecidedBy,
     pub(crate) limit: Limit,
     /// The maximum number of units in use under [`limit`](Self::limit).
     pub(crate) capacity: u64,
@@ -98,7 +112,7 @@ impl Decision {
 
     /// Whether an [`Override`](crate::Override) of the key decided instead of the policy's own limits.
     pub fn is_overridden(&self) -> bool {
-        self.under != Under::Policy
+        self.under != DecidedBy::Policy
     }
 
     /// Units in use under [`limit`](Self::limit), after the decision.

@@ -25,8 +25,10 @@ use crate::{
 pub use crate::{
     algorithm::AlgorithmKind,
     decide_all::{combine, distinct, refuse_in_flight},
+    decision::DecidedBy,
+    decision_fields::DecisionFields,
     key_state::{KeyState, change_parts, decide_all, reserve_all},
-    memory::Fingerprints,
+    memory::{Fingerprints, nonce},
 };
 
 /// The numbers of one limit.
@@ -234,6 +236,11 @@ pub fn refund(policy: &Policy, returned: bool, limits: &[LimitStatus]) -> Refund
 /// The answer of a node that took units back into its own lease, or that dropped the refund. `peeked` says what remains.
 pub fn refund_by_node(peeked: &Decision, returned: bool) -> Refund {
     Refund { returned, remaining: peeked.remaining, reset_after_us: peeked.reset_after_us }
+}
+
+/// The answer to a refund, as another process gave it.
+pub fn refund_of(returned: bool, remaining: u64, reset_after_us: u64) -> Refund {
+    Refund { returned, remaining, reset_after_us }
 }
 
 /// The answer to a refund under a ban: no units remain.

@@ -8,6 +8,7 @@ mod clock;
 mod cost;
 mod decide_all;
 mod decision;
+mod decision_fields;
 mod duration_text;
 pub mod external_store;
 mod failure;

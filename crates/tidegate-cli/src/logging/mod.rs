@@ -30,7 +30,7 @@ pub(crate) fn begin(format: Format) -> anyhow::Result<Log> {
     let levels = match std::env::var_os("TIDEGATE_LOG") {
         Some(text) => levels(&text.to_string_lossy())?,
         // The service itself reports the degraded states of its store.
-        None => levels("info,tidegate_redis::degraded_states=off")?,
+        None => levels("info,tidegate_redis::degraded_states=off,tidegate_remote::health=off")?,
     };
     let repeats = Arc::new(Repeats::new().context("log lines can't be limited")?);
     let queue = Queue::start(Arc::clone(&repeats)).context("the thread that writes the log can't be started")?;

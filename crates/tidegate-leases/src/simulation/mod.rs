@@ -2,9 +2,11 @@
 //!
 //! All times are simulated. Messages take time, get lost and are repeated, nodes crash and stand still, and their clocks run
 //! too fast or too slow. The simulation records when each node truly admitted a request, by the clock of the store, and
-//! compares the admissions with those of one exact limiter.
+//! compares the admissions with those of one exact limiter. `regions` has two levels: clients that lease from a region, and
+//! regions that lease from the root.
 
 mod nodes;
+mod regions;
 mod shared;
 
 use std::time::Duration;
@@ -14,6 +16,7 @@ use tidegate::Policy;
 use crate::stats::Stats;
 
 use nodes::Simulation;
+pub use regions::RegionScenario;
 pub use shared::{Shared, SharedMemory};
 
 /// What is simulated.
@@ -72,7 +75,7 @@ impl Scenario {
 }
 
 /// The result of a simulation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Outcome {
     /// Requests that arrived.
@@ -109,4 +112,15 @@ pub fn run(scenario: &Scenario) -> Outcome {
 /// Simulates nodes that lease from `shared`.
 pub fn run_with(scenario: &Scenario, shared: impl Shared) -> Outcome {
     Simulation::new(scenario, shared).run()
+}
+
+/// Simulates regions that lease from a root in memory, and clients that lease from their region.
+///
+/// # Panics
+/// If the term of the regions is out of range for the policy.
+pub fn run_regions(scenario: &RegionScenario) -> Outcome {
+    let policy = scenario.clients.policy.clone().with_lease(scenario.region_term);
+    let policy = policy.unwrap_or_else(|error| panic!("the term of the regions: {error}"));
+    let root = SharedMemory::new(&policy);
+    regions::RegionSimulation::new(scenario, policy, root).run()
 }

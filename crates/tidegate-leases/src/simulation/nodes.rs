@@ -26,9 +26,9 @@ use crate::{
 };
 
 /// The time of the first request. A clock may deviate from it without becoming negative.
-const START: u64 = 1_700_000_000_000_000;
+pub(super) const START: u64 = 1_700_000_000_000_000;
 /// A message without an answer is given up after this time.
-const TIMEOUT: u64 = 1_000_000;
+pub(super) const TIMEOUT: u64 = 1_000_000;
 
 /// A request of a node to the shared store.
 #[derive(Clone)]
@@ -114,16 +114,7 @@ impl<'a, S: Shared> Simulation<'a, S> {
             end: START + micros(scenario.duration),
             admissions: Vec::new(),
             exact: SharedMemory::new(&scenario.policy),
-            outcome: Outcome {
-                requests: 0,
-                admitted: 0,
-                exact: 0,
-                calls: 0,
-                waited: 0,
-                worst_windows: Vec::new(),
-                exceeded: 0,
-                nodes: Vec::new(),
-            },
+            outcome: Outcome::default(),
             scenario,
             nodes,
         };
@@ -334,7 +325,7 @@ fn unanswered(message: Message) -> Option<Answer> {
 }
 
 /// The most units in a window (t - window, t].
-fn worst_window(admissions: &[(u64, u64)], window: u64) -> u64 {
+pub(super) fn worst_window(admissions: &[(u64, u64)], window: u64) -> u64 {
     let (mut open, mut sum, mut worst) = (VecDeque::new(), 0, 0);
     for (time, units) in admissions {
         open.push_back((*time, *units));
@@ -348,7 +339,7 @@ fn worst_window(admissions: &[(u64, u64)], window: u64) -> u64 {
     worst
 }
 
-fn micros(duration: Duration) -> u64 {
+pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 

@@ -20,26 +20,26 @@ fn cost(units: u64) -> Cost {
 }
 
 /// A node beside the store that it leases from. Both have the same clock, and a message takes no time.
-struct Network {
-    node: Node,
-    shared: Limiter,
-    time: ManualClock,
-    policy: Policy,
-    key: Key<'static>,
+pub(crate) struct Network {
+    pub(crate) node: Node,
+    pub(crate) shared: Limiter,
+    pub(crate) time: ManualClock,
+    pub(crate) policy: Policy,
+    pub(crate) key: Key<'static>,
 }
 
 impl Network {
-    fn new(limit: &str) -> Self {
+    pub(crate) fn new(limit: &str) -> Self {
         let time = ManualClock::at(Timestamp::from_micros(1_000_000));
         let shared = Limiter::default().with_clock(time.clock());
         Self { node: Node::default(), shared, time, policy: policy(limit), key: Key::from(7_u8) }
     }
 
-    fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.time.clock().now().as_micros()
     }
 
-    fn advance(&self, micros: u64) {
+    pub(crate) fn advance(&self, micros: u64) {
         self.time.advance(Duration::from_micros(micros));
     }
 
@@ -64,7 +64,7 @@ impl Network {
         (decision, local.decision.is_some())
     }
 
-    fn lease(&self, fingerprint: u128) {
+    pub(crate) fn lease(&self, fingerprint: u128) {
         if let Some(request) = self.node.begin_lease(self.now(), fingerprint) {
             let leased = self.shared.lease(&request.policy, &request.key, &request.lease).expect("a valid lease");
             let settles = self.node.end_lease(self.now(), request, Ok(&leased));
@@ -72,19 +72,19 @@ impl Network {
         }
     }
 
-    fn settle(&self, requests: Vec<SettleRequest>) {
+    pub(crate) fn settle(&self, requests: Vec<SettleRequest>) {
         for request in requests {
             let settled = self.shared.settle(request.id(), request.spent(), &self.policy).expect("a valid settle");
             self.node.end_settle(request, Some(settled.known));
         }
     }
 
-    fn check(&self) -> (Decision, bool) {
+    pub(crate) fn check(&self) -> (Decision, bool) {
         self.decide(Op::Check, 1)
     }
 
     /// Sends requests until the node has a lease.
-    fn heat_up(&self) {
+    pub(crate) fn heat_up(&self) {
         for _ in 0..HEATING {
             self.advance(MILLISECOND);
             assert!(self.check().0.is_allowed());
@@ -93,7 +93,7 @@ impl Network {
     }
 
     /// Units in use in the shared store.
-    fn used(&self) -> u64 {
+    pub(crate) fn used(&self) -> u64 {
         self.shared.peek(&self.policy, &self.key, Cost::ONE).used()
     }
 }

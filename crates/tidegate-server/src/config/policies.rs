@@ -123,6 +123,18 @@ impl Policies {
         Ok(Self { by_name, envoy: rules, descriptors })
     }
 
+    /// Makes policies of code, for a program that contains the service. Those without a name are left out, and the last one
+    /// with a name replaces the others.
+    pub fn of(policies: impl IntoIterator<Item = Policy>) -> Self {
+        let mut by_name: HashMap<Box<str>, ConfiguredPolicy> = HashMap::new();
+        for policy in policies {
+            let Some(name) = policy.name().map(Box::from) else { continue };
+            let index = by_name.get(&name).map_or(by_name.len(), |known| known.index);
+            by_name.insert(name, ConfiguredPolicy::of(policy, index));
+        }
+        Self { by_name, ..Self::default() }
+    }
+
     /// Returns the policy with this name.
     #[inline]
     pub fn get(&self, name: &str) -> Option<&ConfiguredPolicy> {
@@ -163,6 +175,12 @@ impl Policies {
 }
 
 impl ConfiguredPolicy {
+    fn of(policy: Policy, index: usize) -> Self {
+        let labels = Labels::new(&policy);
+        let (key, operations) = (KeySource::ClientIp, BTreeMap::new());
+        Self { policy, key, hide_keys: false, candidate_for: None, index, labels, operations }
+    }
+
     fn new(
         name: &str,
         index: usize,

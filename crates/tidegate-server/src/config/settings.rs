@@ -8,7 +8,7 @@ use std::{
 
 use ipnet::IpNet;
 use tidegate::{AtCapacity, Share};
-use tidegate_redis::RedisStore;
+use tidegate_remote::RemoteStore;
 use tidegate_tower::{ClientAddress, HeaderFormat};
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
     file::{ServerTable, StoreTable},
     values::{Count, List, Listen, Net, Plain, Secret, ShareNumber, Size, Switch, Text, Time, TimeOrOff},
 };
+use crate::store::{check_url, is_remote};
 
 /// Minimum number of characters of a token.
 const MIN_TOKEN: usize = 8;
@@ -120,7 +121,7 @@ pub struct Bounds {
 /// The settings of `[store]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// `memory`, or the URL of a Redis.
+    /// `memory`, or the URL of a Redis or of another service.
     pub url: String,
     /// Maximum duration of a decision.
     pub timeout: Duration,
@@ -136,7 +137,7 @@ pub struct StoreSettings {
     pub caller_share: Share,
     /// The prefix of all keys in Redis.
     pub prefix: String,
-    /// Trusted certificates for Redis.
+    /// Trusted certificates for Redis or another service.
     pub tls_ca: Option<PathBuf>,
 }
 
@@ -244,18 +245,19 @@ impl ServerSettings {
 impl StoreSettings {
     pub(super) fn new(table: StoreTable, origin: &Origin<'_>) -> Result<Self, ConfigError> {
         let url = table.url.map_or_else(|| "memory".to_owned(), |Plain(url)| url);
-        if url != "memory"
-            && let Err(error) = RedisStore::check_url(&url)
-        {
+        if let Err(error) = check_url(&url) {
             // The URL is not quoted, because it may contain a password.
             let message = format!(
-                "the url is not one of a store: use memory, redis://…, rediss://…, redis-cluster://… or redis-sentinel://… ({error})"
+                "the url is not one of a store: use memory, redis://…, rediss://…, redis-cluster://…, redis-sentinel://… or \
+                 tidegate://… ({error})"
             );
             return Err(origin.error_at("store", "url", message));
         }
+        // Another service is usually far away.
+        let default_timeout = if is_remote(&url) { RemoteStore::DEFAULT_TIMEOUT } else { Duration::from_millis(15) };
         let settings = Self {
             url,
-            timeout: table.timeout.map_or(Duration::from_millis(15), |Time(time)| time),
+            timeout: table.timeout.map_or(default_timeout, |Time(time)| time),
             max_keys: table.max_keys.map_or(1_000_000, |Count(count)| count),
             redis_max_keys: table.max_keys.map(|Count(count)| count),
             max_bytes: table.max_bytes.map_or(512_000_000, |Size(bytes)| bytes),

@@ -102,7 +102,7 @@ impl Service {
     /// # Errors
     /// If the settings of the store are wrong. A Redis that does not answer yet is no error.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        let store = store::open(&config.store)?;
+        let store = store::open_for(&config.store, &config.policies)?;
         Ok(Self::observed(config.policies, &config.server, store, Arc::new(())))
     }
 

@@ -127,6 +127,8 @@ pub struct LeaseDecision<'p> {
     pub granted: u64,
     /// Whether the earlier lease was open, if one was to settle.
     pub settled: Option<bool>,
+    /// The granted term, if it is shorter than requested.
+    pub ttl: Option<Duration>,
 }
 
 /// A change of an open reservation.

@@ -79,7 +79,7 @@ impl Service {
         counters.took(from, watch.nanos());
         let decided = PolicyDecision { decision: leased.decision, policy };
         let reserved = ReservedDecision { decided, id: leased.id };
-        Ok(LeaseDecision { reserved, granted: leased.granted, settled: leased.settled })
+        Ok(LeaseDecision { reserved, granted: leased.granted, settled: leased.settled, ttl: leased.ttl })
     }
 
     /// Commits, releases or renews a hold, or settles a lease.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate::{Decision, Limit, Policy};
+use tidegate::{Decision, Limit, Policy, external_store::DecisionFields};
 use utoipa::ToSchema;
 
 use crate::service::{PolicyDecision, PolicyDecisions};
@@ -36,6 +36,10 @@ pub(crate) struct DecisionBody {
     pub(crate) degraded: bool,
     /// Whether this service decided by units that it has leased from the store. Then `remaining` is what is left of them.
     pub(crate) leased: bool,
+    /// All fields of the decision in microseconds, for RESP.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub(crate) exact: DecisionFields,
     /// The decision of each check, if there were several.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(no_recursion)]
@@ -69,6 +73,7 @@ impl DecisionBody {
             charged_at_us: decision.charged_at().map(tidegate::Timestamp::as_micros),
             degraded: decision.is_degraded(),
             leased: decision.is_leased(),
+            exact: DecisionFields::from(decision),
             checks: None,
         }
     }

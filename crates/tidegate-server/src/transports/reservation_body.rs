@@ -57,8 +57,9 @@ impl ReservationBody {
 
 impl LeaseBody {
     pub(crate) fn new(leased: &LeaseDecision<'_>, lease: &Lease) -> Self {
-        let ReservationBody { decision, reservation, ttl_ms } =
-            ReservationBody::new(&leased.reserved, millis(lease.ttl));
+        // A term that is shorter than requested is never rounded up: the caller would admit requests after the end.
+        let ttl_ms = leased.ttl.map_or(millis(lease.ttl), |ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        let ReservationBody { decision, reservation, ttl_ms } = ReservationBody::new(&leased.reserved, ttl_ms);
         Self { decision, reservation, granted: leased.granted, ttl_ms, settled: leased.settled }
     }
 }

@@ -139,6 +139,6 @@ fn a_lease_of_a_store_without_leases_is_refused_at_start() {
     let error = runtime
         .block_on(Service::start_with_store(config, SettingSources::default(), store))
         .expect_err("it is refused");
-    let expected = "policy `api` has a `lease`, but the store `faulty` has no leases: remove `lease`, or use a Redis";
+    let expected = "policy `api` has a `lease`, but the store `faulty` has no leases: remove `lease`, or use a Redis or another service";
     assert!(error.to_string().contains(expected), "{error}");
 }

@@ -11,6 +11,7 @@ mod http;
 mod leases;
 mod middleware;
 mod overload;
+mod regions;
 mod reload;
 mod reservations;
 mod resp;

@@ -348,7 +348,10 @@ fn clients_learn_the_arguments_of_the_commands() {
         assert!(flags.contains(&Reply::Simple("write".to_owned())), "{name}: {flags:?}");
     }
     let docs = client.call("COMMAND DOCS tg.lease").field("tg.lease").field("summary").text();
-    assert!(docs.ends_with("TG.LEASE policy key asked ttl_ms [LEAST n] [SETTLE id spent] [FULL]"), "{docs}");
+    assert!(
+        docs.ends_with("TG.LEASE policy key asked ttl_ms [LEAST n] [LEAST_TTL ms] [SETTLE id spent] [FULL]"),
+        "{docs}"
+    );
 }
 
 /// The value of a metric, if it exists.

@@ -13,7 +13,7 @@ pub(crate) use fit::{Fit, FitCheck, Moment, check_fit, wait};
 
 use crate::{
     algorithms::LimitState,
-    decision::{Decision, Reason, Under},
+    decision::{DecidedBy, Decision, Reason},
     layout::LimitSpec,
     limit::Limit,
     limit_states::StateView,
@@ -118,7 +118,7 @@ pub(crate) fn decision(
         degraded: false,
         leased: false,
         part: 0,
-        under: Under::Policy,
+        under: DecidedBy::Policy,
         limit: *limit,
         capacity: decided.capacity,
         used: decided.used,

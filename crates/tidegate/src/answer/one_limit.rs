@@ -3,7 +3,7 @@
 use super::{Moment, wait};
 use crate::{
     algorithms::{Action, ChargeAt, Recording},
-    decision::{Decision, Reason, Under},
+    decision::{DecidedBy, Decision, Reason},
     op::Op,
     policy::{Mode, OneLimit},
 };
@@ -74,7 +74,7 @@ impl OneLimitAnswer {
             degraded: self.joined,
             leased: false,
             part: 0,
-            under: Under::Policy,
+            under: DecidedBy::Policy,
             limit: policy.limit,
             capacity: policy.spec.capacity,
             used: self.used,

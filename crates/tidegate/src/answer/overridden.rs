@@ -2,7 +2,7 @@
 
 use super::{Fit, LimitAnswer, Outcome, decision};
 use crate::{
-    decision::{Decision, Reason, Refund, Under},
+    decision::{DecidedBy, Decision, Reason, Refund},
     policy::Policy,
     timestamp::Timestamp,
 };
@@ -19,7 +19,7 @@ pub(crate) fn limited(
     charged_at: Option<Timestamp>,
 ) -> Decision {
     let mut decision = decision(limits.limits(), answers, outcome.reason(fit), charged_at);
-    decision.under = Under::Limits;
+    decision.under = DecidedBy::Limits;
     if outcome == Outcome::Denied {
         decision.reason = if retry_after.is_some() { Reason::Limited } else { Reason::Impossible };
         decision.retry_after_us = retry_after;
@@ -37,7 +37,7 @@ pub(crate) fn banned(
 ) -> Decision {
     let answers = answers.map(|answer| LimitAnswer { remaining: 0, retry_after: until_end, ..answer });
     let mut decision = decision(policy.limits(), answers, outcome.reason(Fit::Banned), charged_at);
-    decision.under = Under::Ban;
+    decision.under = DecidedBy::Ban;
     decision
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn banned(
 pub(crate) fn exempt(policy: &Policy) -> Decision {
     let unused = policy.specs().iter().map(|spec| LimitAnswer::with_used(spec, 0));
     let mut decision = decision(policy.limits(), unused, Reason::Allowed, None);
-    decision.under = Under::Exempt;
+    decision.under = DecidedBy::Exempt;
     decision
 }
 

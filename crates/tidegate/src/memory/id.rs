@@ -79,7 +79,7 @@ impl Id {
 }
 
 /// A random number for the id of a reservation.
-pub(super) fn nonce() -> [u8; 16] {
+pub fn nonce() -> [u8; 16] {
     // The model checker needs deterministic runs.
     #[cfg(tidegate_shuttle)]
     return DETERMINISTIC

@@ -21,8 +21,8 @@ use std::{fmt, sync::Arc};
 
 pub use bounds::{AtCapacity, AtCapacityError};
 use bounds::{Bounds, Maxima};
-pub use id::Fingerprints;
 use id::Id;
+pub use id::{Fingerprints, nonce};
 use shard::{KeyRequest, Shard, overflow_bits};
 
 use crate::{

@@ -185,7 +185,7 @@ impl MemoryStore {
         let (decision, granted, settled) = shard.lock().lease(&request, lease, settle, &grant, bounds)?;
         let id = (granted > 0).then(|| ReservationId::in_process(policy, nonce, request.id.number()));
         let settled = settled.or(lease.settle.as_ref().map(|_| false));
-        Ok(Leased { decision, id, granted, settled })
+        Ok(Leased::new(decision, id, granted, settled))
     }
 
     /// Closes an open lease of which `spent` units were spent. They are charged now.

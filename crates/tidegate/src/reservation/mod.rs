@@ -120,18 +120,28 @@ pub struct Lease {
     pub ttl: Duration,
     /// An earlier lease of the same policy and key that is settled first, and the units that were spent of it.
     pub settle: Option<(ReservationId, u64)>,
+    /// The shortest term that the caller accepts; `None` if it needs all of `ttl`. A store that divides a lease of its own
+    /// grants a shorter term near the end of that lease: see [`Leased::ttl`].
+    pub least_ttl: Option<Duration>,
 }
 
 impl Lease {
     /// A lease of at most `asked` units, and of at least one.
     pub fn new(asked: Cost, ttl: Duration) -> Self {
-        Self { asked, least: Cost::ONE, ttl, settle: None }
+        Self { asked, least: Cost::ONE, ttl, settle: None, least_ttl: None }
     }
 
     /// The same lease with another least number of units.
     #[must_use]
     pub fn least(mut self, least: Cost) -> Self {
         self.least = least;
+        self
+    }
+
+    /// The same lease for a caller that accepts a shorter term, and obeys the term that is granted.
+    #[must_use]
+    pub fn least_ttl(mut self, least: Duration) -> Self {
+        self.least_ttl = Some(least);
         self
     }
 
@@ -208,12 +218,20 @@ pub struct Leased {
     pub granted: u64,
     /// Whether the lease to settle was open.
     pub settled: Option<bool>,
+    /// The time from the grant to the end, if it is shorter than the caller asked for.
+    pub ttl: Option<Duration>,
 }
 
 impl Leased {
     /// The answer of a store. `granted` is 0 and there is no id, if no units were granted.
     pub fn new(decision: Decision, id: Option<ReservationId>, granted: u64, settled: Option<bool>) -> Self {
-        Self { decision, id, granted, settled }
+        Self { decision, id, granted, settled, ttl: None }
+    }
+
+    /// The same answer with a shorter term than the caller asked for, but not shorter than its [`Lease::least_ttl`].
+    pub fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
     }
 }
 

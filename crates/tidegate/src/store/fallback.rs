@@ -147,7 +147,7 @@ impl Fallback {
         let decision = external_store::without_store(policy, choice == OnStoreFailure::Open);
         let granted = if decision.is_allowed() { lease.asked.get() } else { 0 };
         let id = decision.is_allowed().then(|| MemoryStore::never_granted(policy));
-        Ok(Leased { decision, id, granted, settled })
+        Ok(Leased::new(decision, id, granted, settled))
     }
 
     /// Settles a lease that was granted here.

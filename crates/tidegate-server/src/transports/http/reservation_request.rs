@@ -57,6 +57,7 @@ pub(super) struct LeaseInput<'a> {
     asked: u64,
     least: Option<u64>,
     pub(super) ttl_ms: u64,
+    least_ttl_ms: Option<u64>,
     #[serde(borrow, default)]
     settle: Option<Object<SettleInput<'a>>>,
 }
@@ -89,6 +90,10 @@ impl LeaseInput<'_> {
         let lease = Lease::new(asked, Duration::from_millis(self.ttl_ms));
         let lease = match self.least {
             Some(units) => lease.least(cost("least", units)?),
+            None => lease,
+        };
+        let lease = match self.least_ttl_ms {
+            Some(millis) => lease.least_ttl(Duration::from_millis(millis)),
             None => lease,
         };
         let lease = match &self.settle {

@@ -1,7 +1,7 @@
 //! [`Batch`]: the commands of one read, and the commands of a transaction that EXEC runs, answered in order.
 
 use futures_util::future::join_all;
-use tidegate::{Hold, Inspection, Lease, Op};
+use tidegate::{Hold, Inspection, Lease, Refund};
 
 use super::{
     command::{Command, ReplyFormat},
@@ -44,6 +44,7 @@ enum Outcome<'p> {
     Reserved(ReservedDecision<PolicyDecision<'p>>, Hold, ReplyFormat),
     Leased(LeaseDecision<'p>, Lease, ReplyFormat),
     Changed(ChangedReservation<'p>, ReplyFormat),
+    Refunded(Refund, ReplyFormat),
     Done(bool),
     State(Option<Inspection>),
 }
@@ -182,8 +183,8 @@ impl<'p> Executor<'p> {
             Command::Decide { op, request, format } => {
                 Outcome::One(service.decide(Transport::Resp, active, *op, request).await?, *format)
             }
-            Command::DecideAll { requests, format } => {
-                Outcome::All(service.decide_all(Transport::Resp, active, Op::Check, requests).await?, *format)
+            Command::DecideAll { op, requests, format } => {
+                Outcome::All(service.decide_all(Transport::Resp, active, *op, requests).await?, *format)
             }
             Command::Reserve { request, hold, format } => {
                 Outcome::Reserved(service.reserve(Transport::Resp, active, request, *hold).await?, *hold, *format)
@@ -198,8 +199,8 @@ impl<'p> Executor<'p> {
             Command::Change { id, change, format } => {
                 Outcome::Changed(service.change_reservation(active, id, *change).await?, *format)
             }
-            Command::Refund { request, charged_at } => {
-                Outcome::Done(service.refund(active, request, *charged_at).await?.is_returned())
+            Command::Refund { request, charged_at, format } => {
+                Outcome::Refunded(service.refund(active, request, *charged_at).await?, *format)
             }
             Command::Reset(request) => Outcome::Done(service.reset(active, request, self.actor).await?),
             Command::Inspect(request) => Outcome::State(service.inspect(active, request).await?),
@@ -230,6 +231,7 @@ fn write(outcome: &Result<Outcome<'_>, Refusal>, out: &mut Replies) {
         Ok(Outcome::Reserved(reserved, hold, format)) => decision::reserved(reserved, *hold, *format, out),
         Ok(Outcome::Leased(leased, lease, format)) => decision::leased(leased, lease, *format, out),
         Ok(Outcome::Changed(changed, format)) => decision::changed(changed, *format, out),
+        Ok(Outcome::Refunded(refund, format)) => decision::refunded(refund, *format, out),
         Ok(Outcome::Done(done)) => out.integer(u8::from(*done)),
         Ok(Outcome::State(Some(state))) => decision::state(state, out),
         Ok(Outcome::State(None)) => out.null(),

@@ -17,6 +17,7 @@ pub(crate) enum Command<'a> {
         format: ReplyFormat,
     },
     DecideAll {
+        op: Op,
         requests: Vec<KeyRequest<'a>>,
         format: ReplyFormat,
     },
@@ -45,6 +46,7 @@ pub(crate) enum Command<'a> {
     Refund {
         request: KeyRequest<'a>,
         charged_at: Timestamp,
+        format: ReplyFormat,
     },
     Reset(KeyRequest<'a>),
     Inspect(KeyRequest<'a>),
@@ -61,6 +63,9 @@ pub(crate) enum ReplyFormat {
     Throttle { capacity: u64, peeks: bool },
 }
 
+const NOT_JOINED: &str =
+    "ERR the key is not the encoding of a list: with JOINED, write the length of each part in two bytes, then the part";
+
 /// The options after the positional arguments.
 #[derive(Debug, Default)]
 struct Options<'a> {
@@ -73,11 +78,16 @@ struct Options<'a> {
     spent: bool,
     least: Option<Cost>,
     settle: Option<(ReservationId, u64)>,
+    least_ttl: Option<Duration>,
+    /// The key is the encoding of a list of parts.
+    joined: bool,
+    op: Option<Op>,
 }
 
 /// Returns the option with this name, in any case.
 fn option_name(word: &[u8]) -> Option<&'static str> {
-    let names = ["COST", "OPERATION", "ALGORITHM", "ONFAIL", "FULL", "SPENT", "LEAST", "SETTLE"];
+    let names =
+        ["COST", "OPERATION", "ALGORITHM", "ONFAIL", "FULL", "SPENT", "LEAST", "SETTLE", "LEAST_TTL", "JOINED", "OP"];
     names.into_iter().find(|name| word.eq_ignore_ascii_case(name.as_bytes()))
 }
 
@@ -87,12 +97,12 @@ impl<'a> Command<'a> {
     pub(crate) fn parse(verb: Verb, args: Args<'a>) -> Result<Option<Self>, String> {
         Ok(Some(match verb {
             Verb::Check => {
-                let options = Options::parse(verb, args, 3, &["COST", "OPERATION", "ONFAIL", "FULL"])?;
+                let options = Options::parse(verb, args, 3, &["COST", "OPERATION", "ONFAIL", "FULL", "JOINED"])?;
                 Self::one(Op::Check, args, &options)?
             }
-            Verb::Peek => Self::one(Op::Peek, args, &Options::parse(verb, args, 3, &["COST", "FULL"])?)?,
+            Verb::Peek => Self::one(Op::Peek, args, &Options::parse(verb, args, 3, &["COST", "FULL", "JOINED"])?)?,
             Verb::Charge => {
-                let mut options = Options::parse(verb, args, 4, &["FULL"])?;
+                let mut options = Options::parse(verb, args, 4, &["FULL", "JOINED"])?;
                 options.cost = Some(cost("the cost", argument(args, 3))?);
                 Self::one(Op::Charge, args, &options)?
             }
@@ -104,12 +114,17 @@ impl<'a> Command<'a> {
             Verb::Release => Self::change(verb, args, 2, ReservationChange::Release)?,
             Verb::Renew => Self::change(verb, args, 3, ReservationChange::Renew(ttl(argument(args, 2))?))?,
             Verb::Settle => Self::change(verb, args, 3, ReservationChange::Settle(spent(argument(args, 2))?))?,
-            Verb::Refund => Self::Refund {
-                request: by_policy(args, Price::Cost(cost("the cost", argument(args, 3))?), None)?,
-                charged_at: charged_at(argument(args, 4))?,
-            },
-            Verb::Forget => Self::Reset(by_policy(args, Price::Cost(Cost::ONE), None)?),
-            Verb::Inspect => Self::Inspect(by_policy(args, Price::Cost(Cost::ONE), None)?),
+            Verb::Refund => {
+                let options = Options::parse(verb, args, 5, &["FULL", "JOINED"])?;
+                let price = Price::Cost(cost("the cost", argument(args, 3))?);
+                Self::Refund {
+                    request: by_policy(args, price, &options)?,
+                    charged_at: charged_at(argument(args, 4))?,
+                    format: options.format(),
+                }
+            }
+            Verb::Forget => Self::Reset(Self::of_key(verb, args)?),
+            Verb::Inspect => Self::Inspect(Self::of_key(verb, args)?),
             Verb::Throttle => throttle::parse(args)?,
             _ => return Ok(None),
         }))
@@ -131,42 +146,65 @@ impl<'a> Command<'a> {
 
     #[inline]
     fn one(op: Op, args: Args<'a>, options: &Options<'a>) -> Result<Self, String> {
-        let request = by_policy(args, options.price()?, options.on_failure)?;
+        let request = by_policy(args, options.price()?, options)?;
         Ok(Self::Decide { op, request, format: options.format() })
     }
 
+    fn of_key(verb: Verb, args: Args<'a>) -> Result<KeyRequest<'a>, String> {
+        by_policy(args, Price::Cost(Cost::ONE), &Options::parse(verb, args, 3, &["JOINED"])?)
+    }
+
     fn several(verb: Verb, args: Args<'a>) -> Result<Self, String> {
-        let given = args.len() - 1;
-        let full = given % 3 == 1 && option_name(argument(args, given)) == Some("FULL");
-        if given % 3 != usize::from(full) {
+        // No cost is FULL. Before it are options with a value. The remainder says how many.
+        let full = option_name(argument(args, args.len() - 1)) == Some("FULL");
+        let given = args.len() - 1 - usize::from(full);
+        let options = if full { [0, 4, 2][given % 3] } else { 0 };
+        let of_requests = given.saturating_sub(options);
+        if of_requests == 0 || !of_requests.is_multiple_of(3) {
             return Err(verb.info().wrong_number());
         }
+        let (mut op, mut joined) = (Op::Check, None);
+        for at in (of_requests + 1..given).step_by(2) {
+            match (option_name(argument(args, at)), argument(args, at + 1)) {
+                (Some("OP"), value) => op = operation(value)?,
+                (Some("JOINED"), digits) if digits.len() == of_requests / 3 => joined = Some(digits),
+                _ => return Err(verb.info().wrong_number()),
+            }
+        }
         let request = |at: usize| {
+            let is_joined = joined.is_some_and(|digits| digits[at / 3] == b'1');
             Ok(KeyRequest {
                 source: LimitSource::Policy(text("policy's name", argument(args, at))?),
-                key: key(argument(args, at + 1))?,
+                key: key_of(argument(args, at + 1), is_joined)?,
                 price: Price::Cost(cost("the cost", argument(args, at + 2))?),
                 on_failure: None,
             })
         };
-        let requests = (1..given).step_by(3).map(request).collect::<Result<_, String>>()?;
-        Ok(Self::DecideAll { requests, format: if full { ReplyFormat::Full } else { ReplyFormat::Six } })
+        let requests = (1..of_requests).step_by(3).map(request).collect::<Result<_, String>>()?;
+        Ok(Self::DecideAll { op, requests, format: if full { ReplyFormat::Full } else { ReplyFormat::Six } })
     }
 
     fn reserve(verb: Verb, args: Args<'a>) -> Result<Self, String> {
-        let options = Options::parse(verb, args, 5, &["SPENT", "FULL"])?;
-        let request = by_policy(args, Price::Cost(cost("the cost", argument(args, 3))?), None)?;
+        let options = Options::parse(verb, args, 5, &["SPENT", "FULL", "JOINED"])?;
+        let request = by_policy(args, Price::Cost(cost("the cost", argument(args, 3))?), &options)?;
         let hold = Hold::new(ttl(argument(args, 4))?);
         let hold = if options.spent { hold.spent_at_end() } else { hold };
         Ok(Self::Reserve { request, hold, format: options.format() })
     }
 
     fn lease(verb: Verb, args: Args<'a>) -> Result<Self, String> {
-        let options = Options::parse(verb, args, 5, &["LEAST", "SETTLE", "FULL"])?;
+        let options = Options::parse(verb, args, 5, &["LEAST", "LEAST_TTL", "SETTLE", "FULL", "JOINED"])?;
         let format = options.format();
-        let request = by_policy(args, Price::Cost(Cost::ONE), None)?;
+        if options.least_ttl.is_some() && format != ReplyFormat::Full {
+            return Err("ERR LEAST_TTL needs FULL, because only that reply has the granted term".to_owned());
+        }
+        let request = by_policy(args, Price::Cost(Cost::ONE), &options)?;
         let lease = Lease::new(cost("the number of units", argument(args, 3))?, ttl(argument(args, 4))?);
         let lease = lease.least(options.least.unwrap_or(Cost::ONE));
+        let lease = match options.least_ttl {
+            Some(shortest) => lease.least_ttl(shortest),
+            None => lease,
+        };
         let lease = match options.settle {
             Some((id, spent)) => lease.settling(id, spent),
             None => lease,
@@ -194,15 +232,16 @@ impl<'a> Command<'a> {
         let is_limit = |at: &usize| args.get(*at).is_some_and(|word| option_name(word).is_none());
         let limits: Vec<usize> = (2..args.len()).take_while(is_limit).collect();
         let read = |at: &usize| parsed::<Limit>("limit", argument(args, *at));
-        let options = Options::parse(verb, args, 2 + limits.len(), &["COST", "ALGORITHM", "ONFAIL", "FULL"])?;
+        let options =
+            Options::parse(verb, args, 2 + limits.len(), &["COST", "ALGORITHM", "ONFAIL", "FULL", "JOINED", "OP"])?;
         let limits = limits.iter().map(read).collect::<Result<_, String>>()?;
         let request = KeyRequest {
             source: LimitSource::Limits(limits, options.algorithm.unwrap_or_default()),
-            key: key(argument(args, 1))?,
+            key: key_of(argument(args, 1), options.joined)?,
             price: options.price()?,
             on_failure: options.on_failure,
         };
-        Ok(Self::Decide { op: Op::Check, request, format: options.format() })
+        Ok(Self::Decide { op: options.op.unwrap_or(Op::Check), request, format: options.format() })
     }
 }
 
@@ -225,6 +264,10 @@ impl<'a> Options<'a> {
                     options.spent = true;
                     continue;
                 }
+                "JOINED" => {
+                    options.joined = true;
+                    continue;
+                }
                 _ => {}
             }
             let value = args.get(at).ok_or_else(|| verb.info().wrong_number())?;
@@ -238,6 +281,8 @@ impl<'a> Options<'a> {
                     at += 1;
                     options.settle = Some((parsed("reservation's id", value)?, spent(units)?));
                 }
+                "LEAST_TTL" => options.least_ttl = Some(ttl(value)?),
+                "OP" => options.op = Some(operation(value)?),
                 "ALGORITHM" => options.algorithm = Some(parsed("algorithm", value)?),
                 _ => options.on_failure = Some(on_failure(value)?),
             }
@@ -262,13 +307,10 @@ impl<'a> Options<'a> {
 }
 
 #[inline]
-fn by_policy<'a>(
-    args: Args<'a>,
-    price: Price<'a>,
-    on_failure: Option<OnStoreFailure>,
-) -> Result<KeyRequest<'a>, String> {
+fn by_policy<'a>(args: Args<'a>, price: Price<'a>, options: &Options<'a>) -> Result<KeyRequest<'a>, String> {
     let name = text("policy's name", argument(args, 1))?;
-    Ok(KeyRequest { source: LimitSource::Policy(name), key: key(argument(args, 2))?, price, on_failure })
+    let key = key_of(argument(args, 2), options.joined)?;
+    Ok(KeyRequest { source: LimitSource::Policy(name), key, price, on_failure: options.on_failure })
 }
 
 /// Returns an argument. The number of arguments was checked before.
@@ -280,6 +322,31 @@ pub(super) fn argument(args: Args<'_>, index: usize) -> &[u8] {
 #[inline]
 pub(super) fn key(bytes: &[u8]) -> Result<Key<'_>, String> {
     Key::new(bytes).map_err(|error| format!("ERR {error}"))
+}
+
+/// Returns a key, or the key that is joined from the parts in its encoding: the length of each part in two bytes, then the
+/// part.
+#[inline]
+fn key_of(bytes: &[u8], is_joined: bool) -> Result<Key<'_>, String> {
+    if !is_joined {
+        return key(bytes);
+    }
+    let (mut parts, mut rest) = (Vec::new(), bytes);
+    while let Some((len, after)) = rest.split_first_chunk() {
+        let (part, after) = after.split_at_checked(u16::from_be_bytes(*len).into()).ok_or(NOT_JOINED)?;
+        parts.push(part);
+        rest = after;
+    }
+    if !rest.is_empty() {
+        return Err(NOT_JOINED.to_owned());
+    }
+    Key::join(parts).map_err(|error| format!("ERR {error}"))
+}
+
+fn operation(word: &[u8]) -> Result<Op, String> {
+    let named = [(Op::Check, "check"), (Op::Peek, "peek"), (Op::Charge, "charge")];
+    let found = named.into_iter().find(|(_, name)| word.eq_ignore_ascii_case(name.as_bytes()));
+    found.map(|(op, _)| op).ok_or_else(|| format!("ERR OP `{}` is unknown: use check, peek or charge", shown(word)))
 }
 
 #[inline]

@@ -2,7 +2,7 @@
 
 use crate::auth::Access;
 
-/// The description of a command.
+/// The description of a command. The usage leaves out `JOINED` and `OP`, which other services use (docs/resp.md).
 #[derive(Debug)]
 pub(crate) struct CommandInfo {
     pub(crate) verb: Verb,
@@ -57,15 +57,15 @@ commands! {
         "Closes a hold and gives all of its units back";
     Renew "TG.RENEW" "id ttl_ms [FULL]" -3 0 Usage
         "Sets the end of an open hold to this time from now";
-    Lease "TG.LEASE" "policy key asked ttl_ms [LEAST n] [SETTLE id spent] [FULL]" -5 2 Usage
+    Lease "TG.LEASE" "policy key asked ttl_ms [LEAST n] [LEAST_TTL ms] [SETTLE id spent] [FULL]" -5 2 Usage
         "Sets units aside that a node may admit by itself";
     Settle "TG.SETTLE" "id spent [FULL]" -3 0 Usage
         "Closes a lease with the units that were spent";
-    Refund "TG.REFUND" "policy key n charged_at_us" 5 2 Admin
+    Refund "TG.REFUND" "policy key n charged_at_us [FULL]" -5 2 Admin
         "Refunds units to the moment of their charge";
-    Forget "TG.RESET" "policy key" 3 2 Admin
+    Forget "TG.RESET" "policy key" -3 2 Admin
         "Resets a key";
-    Inspect "TG.INSPECT" "policy key" 3 2 Admin
+    Inspect "TG.INSPECT" "policy key" -3 2 Admin
         "Shows the state of a key";
     Throttle "CL.THROTTLE" "key max_burst count period_seconds [quantity]" -5 1 Usage
         "Decides by gcra and replies like redis-cell";

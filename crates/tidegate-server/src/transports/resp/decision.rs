@@ -1,6 +1,8 @@
 //! The replies to decisions and to the inspection of a key.
 
-use tidegate::{Decision, Hold, Inspection, Lease, Reason};
+use std::time::Duration;
+
+use tidegate::{Decision, Hold, Inspection, Lease, Reason, Refund, external_store::DecisionFields};
 
 use super::{command::ReplyFormat, reply::Replies, throttle};
 use crate::{
@@ -108,7 +110,7 @@ fn six(decision: &Decision, charged_at: u64, more: usize, out: &mut Replies) {
 
 /// Writes a decision with the names of the HTTP body, in a map that has some more names.
 fn full(body: &DecisionBody, more: usize, out: &mut Replies) {
-    out.map(11 + usize::from(body.checks.is_some()) + more);
+    out.map(16 + usize::from(body.checks.is_some()) + more);
     out.named("allowed", |out| out.boolean(body.allowed));
     out.named("reason", |out| out.bulk(body.reason));
     out.named("policy", |out| match &body.policy {
@@ -122,7 +124,7 @@ fn full(body: &DecisionBody, more: usize, out: &mut Replies) {
     out.named("reset_after_ms", |out| out.integer(body.reset_after_ms));
     out.named("charged_at_us", |out| out.optional(body.charged_at_us));
     out.named("degraded", |out| out.boolean(body.degraded));
-    out.named("leased", |out| out.boolean(body.leased));
+    exact(&body.exact, out);
     if let Some(checks) = &body.checks {
         out.named("checks", |out| out.array(checks.len()));
         for check in checks {
@@ -131,13 +133,38 @@ fn full(body: &DecisionBody, more: usize, out: &mut Replies) {
     }
 }
 
+/// Writes what the HTTP body leaves out or rounds, so that another service can make the same decision of the reply.
+fn exact(fields: &DecisionFields, out: &mut Replies) {
+    out.named("capacity", |out| out.integer(fields.capacity));
+    out.named("retry_after_us", |out| out.optional(fields.retry_after_us));
+    out.named("reset_after_us", |out| out.integer(fields.reset_after_us));
+    out.named("limit_reset_after_us", |out| out.integer(fields.limit_reset_after_us));
+    out.named("leased", |out| out.boolean(fields.leased));
+    out.named("decided_by", |out| out.bulk(fields.decided_by.as_str()));
+}
+
+/// Writes the answer to a refund.
+pub(super) fn refunded(refund: &Refund, format: ReplyFormat, out: &mut Replies) {
+    if format != ReplyFormat::Full {
+        return out.integer(u8::from(refund.is_returned()));
+    }
+    out.map(3);
+    out.named("returned", |out| out.boolean(refund.is_returned()));
+    out.named("remaining", |out| out.integer(refund.remaining()));
+    out.named("reset_after_us", |out| out.integer(micros(refund.reset_after())));
+}
+
+fn micros(wait: Duration) -> u64 {
+    u64::try_from(wait.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Writes the state of a key.
 pub(super) fn state(inspection: &Inspection, out: &mut Replies) {
     out.map(3);
     out.named("newest_charge_us", |out| out.integer(inspection.newest_charge.as_micros()));
     out.named("limits", |out| out.array(inspection.limits.len()));
     for in_use in &inspection.limits {
-        out.map(6);
+        out.map(8);
         out.named("limit", |out| out.bulk(in_use.limit.to_string()));
         out.named("used", |out| out.integer(in_use.used));
         out.named("remaining", |out| out.integer(in_use.remaining));
@@ -150,6 +177,8 @@ pub(super) fn state(inspection: &Inspection, out: &mut Replies) {
             out.named("units", |out| out.integer(entry.units));
         }
         out.named("unlisted", |out| out.integer(in_use.unlisted));
+        out.named("reset_after_us", |out| out.integer(micros(in_use.reset_after)));
+        out.named("next_free_after_us", |out| out.integer(micros(in_use.next_free_after)));
     }
     out.named("reservations", |out| out.array(inspection.reservations.len()));
     for open in &inspection.reservations {

@@ -47,7 +47,7 @@ fn costs_and_operations_are_spent() {
 }
 
 #[test]
-fn full_returns_all_fields_of_the_http_body() {
+fn full_returns_all_fields_of_the_http_body_and_the_exact_decision() {
     let service = service();
     let names = [
         "allowed",
@@ -60,7 +60,12 @@ fn full_returns_all_fields_of_the_http_body() {
         "reset_after_ms",
         "charged_at_us",
         "degraded",
+        "capacity",
+        "retry_after_us",
+        "reset_after_us",
+        "limit_reset_after_us",
         "leased",
+        "decided_by",
     ];
     for (key, mut client, yes, no) in [
         ("a", Client::connect(service.resp), Reply::Int(1), Reply::Int(0)),

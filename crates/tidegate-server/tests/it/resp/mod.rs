@@ -4,6 +4,7 @@ pub(crate) mod client;
 mod decisions;
 mod disconnects;
 mod floods;
+mod for_services;
 mod parsing;
 mod pipelines;
 mod raw;

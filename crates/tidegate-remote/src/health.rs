@@ -1,0 +1,234 @@
+//! [`Health`]: whether the root answers, and what is wrong with its configuration or with this one.
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tidegate::{Clock, Degradation, EventCount, Metric, StoreNode, StoreReport, Timestamp};
+
+use crate::error::Error;
+
+/// Maximum number of policies that are remembered as unknown to the root, or as different there.
+const MAX_NAMES: usize = 64;
+
+/// What is known about the root.
+#[derive(Debug)]
+pub(crate) struct Health {
+    root: String,
+    outage: Mutex<Option<Outage>>,
+    unknown: PolicyProblem,
+    different: PolicyProblem,
+    pub(crate) requests: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) timeouts: AtomicU64,
+    pub(crate) lost: AtomicU64,
+    pub(crate) overloaded: AtomicU64,
+    refused: AtomicU64,
+    pub(crate) degraded: AtomicU64,
+    last_refusal: Mutex<Option<Error>>,
+}
+
+#[derive(Debug, Clone)]
+struct Outage {
+    error: Error,
+    since: Timestamp,
+}
+
+/// The names of policies with a problem.
+#[derive(Debug, Default)]
+struct PolicyProblem {
+    any: AtomicBool,
+    /// The names, and since when there has been one.
+    names: Mutex<(BTreeSet<String>, Option<Timestamp>)>,
+}
+
+impl PolicyProblem {
+    /// Adds a policy. Returns whether it is new.
+    fn begin(&self, name: &str) -> bool {
+        let mut names = self.names.lock();
+        if names.0.is_empty() {
+            names.1 = Some(Clock::process().now());
+        }
+        let is_new = names.0.len() < MAX_NAMES && !names.0.contains(name) && names.0.insert(name.to_owned());
+        self.any.store(true, Relaxed);
+        is_new
+    }
+
+    fn end(&self, name: &str) {
+        // Nearly always there is no such policy.
+        if self.any.load(Relaxed) {
+            let mut names = self.names.lock();
+            names.0.remove(name);
+            self.any.store(!names.0.is_empty(), Relaxed);
+        }
+    }
+
+    fn list(&self) -> Option<(String, Duration)> {
+        let names = self.names.lock();
+        let quoted: Vec<String> = names.0.iter().map(|name| format!("`{name}`")).collect();
+        (!quoted.is_empty()).then(|| (quoted.join(", "), names.1.map(since).unwrap_or_default()))
+    }
+}
+
+fn since(time: Timestamp) -> Duration {
+    Duration::from_micros(Clock::process().now().as_micros().saturating_sub(time.as_micros()))
+}
+
+impl Health {
+    pub(crate) fn new(root: String) -> Self {
+        let connecting = Error::Unreachable("no connection has been made yet".to_owned());
+        Self {
+            root,
+            outage: Mutex::new(Some(Outage { error: connecting, since: Clock::process().now() })),
+            unknown: PolicyProblem::default(),
+            different: PolicyProblem::default(),
+            requests: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            timeouts: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            overloaded: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            degraded: AtomicU64::new(0),
+            last_refusal: Mutex::new(None),
+        }
+    }
+
+    /// Records that there is a connection, or why there is none.
+    pub(crate) fn set_outage(&self, error: Option<Error>) {
+        let mut outage = self.outage.lock();
+        let began = outage.as_ref().map_or_else(|| Clock::process().now(), |outage| outage.since);
+        match &error {
+            None => tracing::info!(root = %self.root, "connected to the root"),
+            Some(error) if outage.as_ref().is_none_or(|outage| outage.error != *error) => {
+                tracing::warn!(root = %self.root, cause = error.name(), cure = error.cure(), "{error}");
+            }
+            Some(_) => {}
+        }
+        *outage = error.map(|error| Outage { error, since: began });
+    }
+
+    /// Why there is no connection.
+    pub(crate) fn outage(&self) -> Error {
+        let outage = self.outage.lock();
+        outage.as_ref().map_or_else(|| Error::Unreachable("it is being connected".to_owned()), |o| o.error.clone())
+    }
+
+    /// Records an error, and whether it is about a policy.
+    pub(crate) fn record(&self, error: &Error, policy: Option<&str>) {
+        let counter = match error {
+            Error::Timeout => &self.timeouts,
+            Error::Lost => &self.lost,
+            Error::Overloaded => &self.overloaded,
+            Error::UnknownPolicy(_) => {
+                if policy.is_some_and(|name| self.unknown.begin(name)) {
+                    tracing::error!(root = %self.root, policy, cure = error.cure(), "{error}");
+                }
+                return;
+            }
+            // Requests fail at once, and the outage is reported.
+            Error::Unreachable(_) => return,
+            _ => {
+                *self.last_refusal.lock() = Some(error.clone());
+                &self.refused
+            }
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    /// Records a decision of the root under a policy of this name.
+    pub(crate) fn record_decision(&self, policy: Option<&str>, is_different: bool, is_degraded: bool) {
+        if is_degraded {
+            self.degraded.fetch_add(1, Relaxed);
+        }
+        let Some(name) = policy else { return };
+        self.unknown.end(name);
+        if !is_different {
+            self.different.end(name);
+        } else if self.different.begin(name) {
+            tracing::warn!(root = %self.root, policy = name, "the root has other limits for this policy: they apply");
+        }
+    }
+
+    pub(crate) fn report(&self) -> StoreReport {
+        let outage = self.outage.lock().clone();
+        let mut report = StoreReport::new("tidegate");
+        report.answers = outage.is_none();
+        let breaker = if outage.is_none() { "closed" } else { "open" };
+        report.nodes = vec![StoreNode { name: self.root.clone(), breaker }];
+        let state = |cause, detail, cure: &str, lasted, is_outage| Degradation {
+            cause,
+            node: Some(self.root.clone()),
+            detail,
+            cure: cure.to_owned(),
+            lasted,
+            is_outage,
+        };
+        report.degradations.extend(outage.map(|Outage { error, since: began }| {
+            state(error.name(), error.to_string(), error.cure(), since(began), true)
+        }));
+        report.degradations.extend(self.unknown.list().map(|(names, lasted)| {
+            let error = Error::UnknownPolicy(String::new());
+            let detail = format!("the root has no policy {names}: requests under it are denied");
+            state(error.name(), detail, error.cure(), lasted, false)
+        }));
+        report.degradations.extend(self.different.list().map(|(names, lasted)| {
+            let detail = format!("the root has other limits, or another algorithm, for {names}: the root decides");
+            state("other_limits", detail, "give both services the same policies", lasted, false)
+        }));
+        report.event_counts = self.event_counts();
+        report.metrics = self.metrics();
+        report
+    }
+
+    fn event_counts(&self) -> Vec<EventCount> {
+        let last = self.last_refusal.lock().clone();
+        let refusal = last.as_ref().map_or(String::new(), |error| format!("; the last one: {error}"));
+        let event = |error: &Error, counter: &AtomicU64, what: &'static str| EventCount {
+            cause: error.name(),
+            count: counter.load(Relaxed),
+            what: what.into(),
+            cure: error.cure(),
+        };
+        vec![
+            event(&Error::Timeout, &self.timeouts, "requests got no answer from the root in time"),
+            event(&Error::Lost, &self.lost, "requests got no answer because the connection to the root was lost"),
+            event(&Error::Overloaded, &self.overloaded, "requests were not sent because too many wait for the root"),
+            EventCount {
+                cause: "refused",
+                count: self.refused.load(Relaxed),
+                what: format!("requests were refused by the root{refusal}").into(),
+                cure: last.as_ref().map_or("see the detail", Error::cure),
+            },
+            EventCount {
+                cause: "root_degraded",
+                count: self.degraded.load(Relaxed),
+                what: "answers of the root were degraded".into(),
+                cure: "see the status of the root: its own store does not answer, or has no room",
+            },
+        ]
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let count = |counter: &AtomicU64| counter.load(Relaxed);
+        let errors = [
+            ("timeout", &self.timeouts),
+            ("lost", &self.lost),
+            ("overloaded", &self.overloaded),
+            ("refused", &self.refused),
+        ];
+        vec![
+            Metric::gauge(
+                "root_connected",
+                "1 if there is a connection to the root",
+                self.outage.lock().is_none().into(),
+            ),
+            Metric::counter("root_requests", "Requests sent to the root", count(&self.requests)),
+            Metric::counter("root_connections", "Connections made to the root", count(&self.connections)),
+            Metric::counter("root_degraded", "Answers of the root that were degraded", count(&self.degraded)),
+            Metric::degraded_answers(errors.map(|(cause, counter)| (cause, count(counter)))),
+        ]
+    }
+}

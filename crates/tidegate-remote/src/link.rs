@@ -1,0 +1,160 @@
+//! [`Link`]: the connection to the root, which a task keeps open, and the bounds on the requests under way.
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use parking_lot::RwLock;
+use redis::{Cmd, Value};
+use rustls::ClientConfig;
+use tidegate::Policy;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{sleep, timeout},
+};
+
+use crate::{connection::Connection, error::Error, health::Health, url::RootUrl};
+
+/// The pauses between attempts to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The number of requests in a row without an answer in time, after which the connection is given up.
+const GIVES_UP_AFTER: u32 = 10;
+
+/// The settings of a link.
+#[derive(Debug)]
+pub(crate) struct LinkSettings {
+    pub(crate) root: RootUrl,
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(crate) timeout: Duration,
+    pub(crate) max_requests: usize,
+    /// The policies that are verified at each connection.
+    pub(crate) policies: Vec<Policy>,
+}
+
+/// The connection to the root, if there is one.
+pub(crate) struct Link {
+    pub(crate) settings: LinkSettings,
+    pub(crate) health: Arc<Health>,
+    connection: RwLock<Option<Connection>>,
+    connected: watch::Sender<bool>,
+    /// Whether the first attempt to connect has ended.
+    attempted: watch::Sender<bool>,
+    /// One permit for each request that may be under way, until it is answered or the connection is lost.
+    permits: Arc<Semaphore>,
+    unanswered: AtomicU32,
+}
+
+impl Link {
+    /// Starts the task that keeps the connection open, in the tokio runtime of the caller.
+    pub(crate) fn start(settings: LinkSettings) -> Arc<Self> {
+        let link = Arc::new(Self {
+            health: Arc::new(Health::new(settings.root.to_string())),
+            connection: RwLock::new(None),
+            connected: watch::Sender::new(false),
+            attempted: watch::Sender::new(false),
+            permits: Arc::new(Semaphore::new(settings.max_requests)),
+            unanswered: AtomicU32::new(0),
+            settings,
+        });
+        let weak = Arc::downgrade(&link);
+        tokio::spawn(async move {
+            while tokio::spawn(keep_connected(weak.clone())).await.is_err_and(|error| error.is_panic()) {
+                tracing::error!("the task that connects to the root panicked: it is started again");
+                sleep(FIRST_PAUSE).await;
+            }
+        });
+        link
+    }
+
+    /// Waits until the root is connected.
+    pub(crate) async fn ready(&self) {
+        let _ = self.connected.subscribe().wait_for(|connected| *connected).await;
+    }
+
+    /// The connection. Requests at the start wait for it.
+    async fn connection(&self) -> Result<Connection, Error> {
+        let present = || self.connection.read().clone();
+        if let Some(connection) = present() {
+            return Ok(connection);
+        }
+        if !*self.attempted.borrow() {
+            let mut attempted = self.attempted.subscribe();
+            let _ = timeout(self.settings.timeout, attempted.wait_for(|attempted| *attempted)).await;
+        }
+        present().ok_or_else(|| self.health.outage())
+    }
+
+    /// Sends a request. It is never sent twice.
+    pub(crate) async fn call(&self, command: Cmd) -> Result<Value, Error> {
+        let connection = self.connection().await?;
+        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Error::Overloaded)?;
+        self.health.requests.fetch_add(1, Relaxed);
+        // The request stays under way until it is answered, even if nobody waits for it any more.
+        let sending = connection.clone();
+        let answer = tokio::spawn(async move {
+            let answer = sending.send(command).await;
+            drop(permit);
+            answer
+        });
+        match timeout(self.settings.timeout, answer).await {
+            Ok(answer) => {
+                if !matches!(answer, Ok(Err(Error::Lost)) | Err(_)) && self.unanswered.load(Relaxed) > 0 {
+                    self.unanswered.store(0, Relaxed);
+                }
+                answer.unwrap_or(Err(Error::Lost))
+            }
+            Err(_) => {
+                if self.unanswered.fetch_add(1, Relaxed) + 1 >= GIVES_UP_AFTER {
+                    self.unanswered.store(0, Relaxed);
+                    connection.give_up();
+                }
+                Err(Error::Timeout)
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("root", &self.settings.root).finish_non_exhaustive()
+    }
+}
+
+/// Connects again and again while the link exists.
+async fn keep_connected(link: Weak<Link>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let Some(present) = link.upgrade() else { return };
+        let LinkSettings { root, tls, .. } = &present.settings;
+        match Connection::open(root, tls.as_ref()).await {
+            Ok((connection, ended)) => {
+                present.health.connections.fetch_add(1, Relaxed);
+                present.unanswered.store(0, Relaxed);
+                *present.connection.write() = Some(connection);
+                present.health.set_outage(None);
+                present.connected.send_replace(true);
+                present.attempted.send_replace(true);
+                crate::store::verify_policies(&present).await;
+                // The link ends the connection when it is dropped.
+                drop(present);
+                ended.await;
+                pause = FIRST_PAUSE;
+                let Some(present) = link.upgrade() else { return };
+                *present.connection.write() = None;
+                present.connected.send_replace(false);
+                present.health.set_outage(Some(Error::Unreachable("the connection was lost".to_owned())));
+            }
+            Err(error) => {
+                present.health.set_outage(Some(error));
+                present.attempted.send_replace(true);
+            }
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
