@@ -23,7 +23,14 @@ use overrides::{OverrideStatus, Overrides};
 pub(super) use reservations::{Change, Parts};
 use reserve_one_limit::decide_reserved;
 
-use super::{bounds::Bounds, id::Id, large_states::LargeStates, layouts::Layouts, slot::{Slot, pack}, table::Table};
+use super::{
+    bounds::Bounds,
+    id::Id,
+    large_states::LargeStates,
+    layouts::Layouts,
+    slot::{Slot, pack},
+    table::Table,
+};
 use crate::{
     answer::{
         Fit, Moment, Outcome,
