@@ -65,7 +65,8 @@ fn a_client_gets_a_part_of_the_lease_and_returns_what_it_does_not_spend() {
 #[test]
 fn a_clients_lease_ends_no_later_than_that_of_its_node() {
     let network = Network::new("10000/1m");
-    network.heat_up();
+    // The leases grow until one has a unit for each client.
+    (0..8).for_each(|_| network.heat_up());
     // The newest lease of the node was granted now, or before.
     let stops_at = network.now() + TERM - TERM / 100;
     let grant = |lease: &Lease| network.node.lease_out(network.now(), &network.policy, &network.key, lease).leased;
