@@ -46,6 +46,18 @@ fn two_services_admit_the_whole_limit_by_leases_and_not_a_unit_more() {
     let repeated: u64 =
         services.iter().map(|s| metric(s, "tidegate_lease_decisions_total{by=\"remembered_denial\"} ")).sum();
     assert!(repeated > 100, "{repeated} denials");
+    for service in &services {
+        let decided = ["lease", "remembered_denial", "store"]
+            .map(|by| metric(service, &format!("tidegate_lease_decisions_total{{by=\"{by}\"}} ")));
+        assert_eq!(decided.iter().sum::<u64>(), 1_500, "{decided:?}");
+        let units = |what: &str| metric(service, &format!("tidegate_lease_units{what} "));
+        // Each request takes one unit. What is missing is in a lease that is being settled.
+        let accounted = decided[0] + units("_returned_total") + units("_stranded_total") + units("_left");
+        assert!(units("_total") >= accounted, "{accounted} of {}", units("_total"));
+        let expired = metric(service, "tidegate_leases_expired_total ");
+        assert_eq!(expired > 0, units("_stranded_total") > 0, "{expired}");
+        assert!(metric(service, "tidegate_leases_total ") > 0);
+    }
 }
 
 #[test]

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use tidegate_testbed::{Proxy, Server};
 
-use super::{fleet::Fleet, worker::Settings};
+use super::{
+    fleet::{Fleet, Record},
+    worker::Settings,
+};
 
 /// Delays of a round trip in milliseconds, one after the other. The last is longer than the term of a lease.
 const DELAYS: [u64; 8] = [0, 10, 0, 40, 80, 0, 20, 150];
@@ -38,4 +41,23 @@ fn late_lost_and_repeated_messages_never_lead_to_more_than_the_limit() {
     proxy.set_delay(Duration::ZERO);
     fleet.run_for_leased(50);
     fleet.finish_within_the_limit(&settings);
+}
+
+#[test]
+fn a_lease_whose_answer_comes_after_its_end_is_not_used() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    // The answer needs longer than the term from the grant to the process.
+    proxy.set_delay(Duration::from_millis(300));
+    let settings = Settings { tasks: 100, pause: Duration::from_millis(40), ..Settings::new(proxy.url()) };
+    let mut fleet = Fleet::new();
+    fleet.start(&settings);
+    let mut leases = 0;
+    fleet.run_until("leases", |_, (_, record)| {
+        leases += usize::from(matches!(record, Record::Leased { .. }));
+        leases >= 5
+    });
+    fleet.run_for(50);
+    fleet.finish();
+    assert_eq!(fleet.by_lease, 0, "admissions by leases that have ended");
 }

@@ -108,7 +108,9 @@ fn worker() {
     let Some(settings) = Settings::from_environment() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let redis = RedisStore::builder(&settings.url).timeout(Duration::from_secs(2)).connect().expect("a URL");
+        let patience = Duration::from_secs(2);
+        let redis = RedisStore::builder(&settings.url).timeout(patience).connect_timeout(10 * patience);
+        let redis = redis.connect().expect("a URL");
         redis.ready().await;
         if settings.dates_at_grant {
             run(&settings, Recorded(DatedAtGrant::new(redis))).await;

@@ -124,8 +124,8 @@ export async function accessibilityViolations(page) {
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
 }
 
-/** Returns by how many pixels the page is wider than its window. */
-export const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+/** Returns by how many pixels the page is wider than its window. On a phone, `innerWidth` would grow with the page. */
+export const overflow = (page) => page.evaluate((width) => document.documentElement.scrollWidth - width, page.viewportSize().width);
 
 export async function picture(page, name) {
   mkdirSync(process.env.TIDEGATE_PICTURES, { recursive: true });
