@@ -110,6 +110,11 @@ impl Health {
         *outage = error.map(|error| Outage { error, since: began });
     }
 
+    /// Whether the root lacks a policy, or has one with other limits.
+    pub(crate) fn has_policy_problem(&self) -> bool {
+        self.unknown.any.load(Relaxed) || self.different.any.load(Relaxed)
+    }
+
     /// Why there is no connection.
     pub(crate) fn outage(&self) -> Error {
         let outage = self.outage.lock();

@@ -22,6 +22,8 @@ use crate::{connection::Connection, error::Error, health::Health, url::RootUrl};
 /// The pauses between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How often policies are verified while the root lacks one, or has one with other limits.
+const VERIFY_EVERY: Duration = Duration::from_secs(5);
 /// The number of requests in a row without an answer in time, after which the connection is given up.
 const GIVES_UP_AFTER: u32 = 10;
 
@@ -142,7 +144,13 @@ async fn keep_connected(link: Weak<Link>) {
                 crate::store::verify_policies(&present).await;
                 // The link ends the connection when it is dropped.
                 drop(present);
-                ended.await;
+                let mut ended = std::pin::pin!(ended);
+                while timeout(VERIFY_EVERY, &mut ended).await.is_err() {
+                    let Some(present) = link.upgrade().filter(|link| link.health.has_policy_problem()) else {
+                        continue;
+                    };
+                    crate::store::verify_policies(&present).await;
+                }
                 pause = FIRST_PAUSE;
                 let Some(present) = link.upgrade() else { return };
                 *present.connection.write() = None;

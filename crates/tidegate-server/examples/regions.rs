@@ -68,11 +68,12 @@ async fn main() -> anyhow::Result<()> {
     for (distance, _proxy, store, decided) in regions {
         let mut tally = decided.await??;
         let all = tally.admitted.len() + tally.denied;
-        let share = 100.0 * tally.waited as f64 / all as f64;
+        let per_mille = (1_000 * tally.waited).div_ceil(all);
         tally.local.sort_unstable();
         let p99 = tally.local[tally.local.len() * 99 / 100];
         println!("{distance:>3} ms away: {} admitted, {} denied", tally.admitted.len(), tally.denied);
-        println!("    waited for the network: {} of {all} ({share:.1} %); p99 of the others: {p99:.1?}", tally.waited);
+        let share = format!("{}.{} %", per_mille / 10, per_mille % 10);
+        println!("    waited for the network: {} of {all} ({share}); p99 of the others: {p99:.1?}", tally.waited);
         admitted.extend(tally.admitted);
         store.close().await;
     }

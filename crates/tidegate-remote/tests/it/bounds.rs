@@ -25,7 +25,7 @@ fn server(answer: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> String {
         for stream in listener.incoming() {
             let (mut stream, answer) = (stream.expect("a connection"), Arc::clone(&answer));
             thread::spawn(move || {
-                let mut buffer = [0; 64 << 10];
+                let mut buffer = [0; 8 << 10];
                 while let Ok(count @ 1..) = stream.read(&mut buffer) {
                     let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
                     if text.contains("INFO") {
@@ -50,7 +50,7 @@ async fn a_reply_without_end_is_cut_off() {
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&sent);
     let url = server(move |stream| {
-        let chunk = [b'x'; 64 << 10];
+        let chunk = [b'x'; 8 << 10];
         let mut count = stream.write(b"$900000000\r\n").unwrap_or(0);
         while count < 900_000_000 {
             match stream.write(&chunk) {
