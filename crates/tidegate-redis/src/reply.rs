@@ -107,12 +107,17 @@ pub(crate) fn garbled<E>(_: E) -> Error {
 
 // Flags of a reply for one key.
 const CHARGED: u64 = 1;
-const IN_RESERVED_FORM: u64 = 2;
+const IN_RESERVED_FORM: u8 = 2;
 const RETURNED: u64 = 4;
 const JOINED: u64 = 8;
 const OTHER_LIMITS: u64 = 16;
 const BAN: u64 = 32;
 const EXEMPT: u64 = 64;
+
+/// Whether a key has the form of keys with reservations, by the reply to a decision or a reserve.
+pub(crate) fn is_in_reserved_form(reply: &[u8]) -> bool {
+    reply.first().is_some_and(|flags| flags & IN_RESERVED_FORM != 0)
+}
 
 /// The override that decided.
 pub(crate) enum AppliedOverride<'a> {
@@ -125,8 +130,6 @@ pub(crate) enum AppliedOverride<'a> {
 /// The reply to a decision or a refund of one key.
 pub(crate) struct KeyReply<'a> {
     pub(crate) charged: bool,
-    /// Whether the key has the form of keys with reservations.
-    pub(crate) in_reserved_form: bool,
     pub(crate) returned: bool,
     /// Whether the charge was added to the newest entry, because the log can't grow now.
     pub(crate) joined: bool,
@@ -321,7 +324,6 @@ impl<'a> Reader<'a> {
         };
         Ok(KeyReply {
             charged: flags & CHARGED != 0,
-            in_reserved_form: flags & IN_RESERVED_FORM != 0,
             returned: flags & RETURNED != 0,
             joined: flags & JOINED != 0,
             at: Timestamp::from_micros(at),

@@ -57,7 +57,6 @@ impl ReservedKeys {
 
 impl KeyHash {
     /// The half of the hash that does not select the slot, never 0.
-    #[expect(clippy::cast_possible_truncation, reason = "32 bits are left")]
     fn tag(self) -> u32 {
         (self.0 >> 32) as u32 | 1
     }

@@ -18,7 +18,7 @@ use crate::{
     key_name::{self as name, KeyName, KeyNames},
     node::{Node, NodeContext},
     pending_request::{GroupReply, PendingRequest},
-    reply::Reader,
+    reply::is_in_reserved_form,
     reservations::{id::Secrets, local_parts::LocalParts},
     reserved_keys::ReservedKeys,
     router::Router,
@@ -304,8 +304,8 @@ impl RedisStore {
                 node.state.degraded_states.record(Cause::NoRoom, || node.state.keyspace.describe());
             }
             Ok(answer) => {
-                if let (Some(key), Ok(reply)) = (key, Reader::new(answer.bytes()).key_reply(0)) {
-                    reserved_keys.note(key, reply.in_reserved_form);
+                if let Some(key) = key {
+                    reserved_keys.note(key, is_in_reserved_form(answer.bytes()));
                 }
             }
             Err(error) => node.state.record_error(error),

@@ -1,7 +1,7 @@
 //! Compares nodes that lease units of a Redis with nodes that ask it for each decision.
 //!
 //! Both use the same server, the same client and the same tasks in one process. Each node has its own connections and its own
-//! leases. Before each measurement with leases, the nodes decide for two terms, so that they hold the leases of a running service.
+//! leases. Before each measurement, the nodes decide for two terms, so that they hold the leases of a running service.
 
 mod report;
 
@@ -139,10 +139,9 @@ pub fn run(options: &Options) -> Result<LeasesReport> {
         },
     ];
     // With a longer term, more keys are requested often enough for a lease.
-    for spread in [2, 3] {
-        let longer = LONGER_TERMS.map(|term| Workload { term, ..workloads[spread] });
-        workloads.extend(longer);
-    }
+    let longer = LONGER_TERMS.map(|term| Workload { term, ..workloads[2] });
+    workloads.extend(longer);
+    workloads.push(Workload { term: LONGER_TERMS[1], ..workloads[3] });
     let mut rows = Vec::new();
     for workload in workloads {
         progress::show(workload.name);
@@ -176,17 +175,18 @@ async fn compare(workload: &Workload, options: &Options) -> Result<Row> {
         plain.push(AnyStore::new(servers.store().await?));
         leased.push(AnyStore::new(LeasedStore::new(servers.store().await?)?));
     }
-    let length = Duration::from_millis(options.round.into()).max(2 * workload.term);
+    let length = Duration::from_millis(options.round.into()).max(workload.term);
     let length = if options.size.quick { length / 10 } else { length };
+    let lengths = (2 * workload.term, length);
     let nodes = [(&plain, Arc::new(plain_policy)), (&leased, Arc::new(leased_policy))];
     // Also opens the connections and creates the keys.
     for (stores, policy) in &nodes {
-        round(&servers, stores, policy, &keys, length).await?;
+        round(&servers, stores, policy, &keys, lengths).await?;
     }
     let mut rounds: [Vec<Round>; 2] = Default::default();
     for _ in 0..options.rounds {
         for ((stores, policy), rounds) in nodes.iter().zip(&mut rounds) {
-            rounds.push(round(&servers, stores, policy, &keys, length).await?);
+            rounds.push(round(&servers, stores, policy, &keys, lengths).await?);
         }
     }
     let of = |rounds: &[Round], value: fn(&Round) -> f64| median(rounds.iter().map(value));
@@ -211,7 +211,7 @@ async fn round(
     stores: &[AnyStore],
     policy: &Arc<Policy>,
     keys: &Arc<Vec<String>>,
-    length: Duration,
+    (warm_up, length): (Duration, Duration),
 ) -> Result<Round> {
     let phase = Arc::new(AtomicU8::new(WARMING_UP));
     let mut running = JoinSet::new();
@@ -221,9 +221,7 @@ async fn round(
             running.spawn(decide(store.clone(), Arc::clone(policy), Arc::clone(keys), at, Arc::clone(&phase)));
         }
     }
-    if let Some(term) = policy.lease() {
-        tokio::time::sleep(2 * term).await;
-    }
+    tokio::time::sleep(warm_up).await;
     let (before, start) = (servers.usage(), now());
     phase.store(MEASURING, Relaxed);
     tokio::time::sleep(length).await;

@@ -211,8 +211,8 @@ impl Both {
 impl Planned {
     /// The request for a lease; `store` is 0 for Redis and 1 for memory.
     fn lease(&self, store: usize) -> Lease {
-        let Request::Lease(asked, least, ttl, _) = self.request else { unreachable!("it is a lease") };
-        let lease = Lease::new(cost(asked), Duration::from_millis(ttl)).least(cost(least));
+        let Request::Lease(asked, fewest, ttl, _) = self.request else { unreachable!("it is a lease") };
+        let lease = Lease::new(cost(asked), Duration::from_millis(ttl)).least(cost(fewest));
         match &self.settles {
             Some((earlier, spent)) => lease.settling(earlier.ids[store].clone(), *spent),
             None => lease,

@@ -70,8 +70,10 @@ async fn figures_of_a_check_with_a_hundred_open_holds() {
         for reason in [Reason::Allowed, Reason::Limited] {
             let key = |of: &str| Key::new(&format!("{of} {ends} {reason}")).expect("a key").into_owned();
             let (without, with) = (key("without"), key("with"));
+            // Both keys have the same charges, so that only the holds make a difference.
             for _ in 0..100 {
                 reserve(&store, &policy, &with, Duration::from_secs(ttl)).await;
+                let _ = store.charge(&policy, &without, Cost::ONE).await.expect("redis answers");
             }
             for key in [&without, &with] {
                 let _ = store.charge(&policy, key, Cost::new(900_000).expect("in range")).await.expect("redis answers");
