@@ -100,8 +100,12 @@ impl Shard {
                 let before = large.map_or(0, |_| state.heap_bytes());
                 answer = state.apply(spec, newest, moment.at, action);
                 let mut states = LimitStates::One(state);
+                // The bytes of an unused box stay counted.
+                let mut counted = 0;
                 if answer.charged {
-                    let mut reserved = self.spare_reserved.pop().unwrap_or_default();
+                    let spare = self.spare_reserved.pop();
+                    counted = spare.as_ref().map_or(0, |spare| spare.heap_bytes());
+                    let mut reserved = spare.unwrap_or_default();
                     let (empty, open) = reserved.parts_mut();
                     open.insert(grant.clone().at(request.cost, moment.at));
                     *empty = states;
@@ -109,10 +113,10 @@ impl Shard {
                 }
                 match large {
                     Some(large) => {
-                        bounds.count_bytes(before, states.heap_bytes());
+                        bounds.count_bytes(before + counted, states.heap_bytes());
                         *self.large_states.get_mut(large) = states;
                     }
-                    None if answer.charged => self.store(Address::key(at), states, bounds),
+                    None if answer.charged => self.store_counted(Address::key(at), states, counted, bounds),
                     None => {}
                 }
                 if !answer.charged {
@@ -190,17 +194,20 @@ impl Shard {
     /// Stores the state of a key whose last reservation has been closed.
     fn unreserve(&mut self, at: usize, large: usize, bounds: &Bounds) {
         let LimitStates::Reserved(mut reserved) = self.large_states.take(large) else { return };
-        bounds.count_bytes(reserved.heap_bytes(), 0);
+        let before = reserved.heap_bytes();
         let states = reserved.take_states();
-        self.keep_spare(reserved);
+        bounds.count_bytes(before, self.keep_spare(reserved));
         self.store(Address::key(at), states, bounds);
     }
 
-    /// Keeps a box for the next reservation.
-    fn keep_spare(&mut self, mut reserved: Box<ReservedStates>) {
-        if self.spare_reserved.len() < MAX_SPARE && reserved.reservations().capacity() <= MAX_SPARE_CAPACITY {
-            reserved.parts_mut().1.reset();
-            self.spare_reserved.push(reserved);
+    /// Keeps a box for the next reservation. Returns the bytes that stay allocated.
+    fn keep_spare(&mut self, mut reserved: Box<ReservedStates>) -> usize {
+        if self.spare_reserved.len() >= MAX_SPARE || reserved.reservations().capacity() > MAX_SPARE_CAPACITY {
+            return 0;
         }
+        reserved.parts_mut().1.reset();
+        let kept = reserved.heap_bytes();
+        self.spare_reserved.push(reserved);
+        kept
     }
 }

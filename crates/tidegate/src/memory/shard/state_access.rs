@@ -173,6 +173,11 @@ impl Shard {
 
     /// Stores a state in its slot, or as a large state if it does not fit. The slot must not have a large state already.
     pub(super) fn store(&mut self, address: Address, states: LimitStates, bounds: &Bounds) {
+        self.store_counted(address, states, 0, bounds);
+    }
+
+    /// The same for a state of which some allocated bytes are counted already.
+    pub(super) fn store_counted(&mut self, address: Address, states: LimitStates, counted: usize, bounds: &Bounds) {
         let packed = match &states {
             LimitStates::One(state) => pack(state),
             _ => None,
@@ -184,7 +189,7 @@ impl Shard {
         let (before, own) = (self.large_states.heap_bytes(), states.heap_bytes());
         let sparing = !bounds.has_room(self.large_states.bytes_to_put());
         let large = self.large_states.put(states, sparing);
-        bounds.count_bytes(before, self.large_states.heap_bytes() + own);
+        bounds.count_bytes(before + counted, self.large_states.heap_bytes() + own);
         self.slot_mut(address).set_large(large);
     }
 
