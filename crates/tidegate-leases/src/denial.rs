@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tidegate::{Cost, Decision, Policy, Reason, external_store};
 
+use crate::key_leases::LeaseRequest;
+
 /// A denial, and the request that it answers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Denial {
@@ -32,6 +34,16 @@ impl Denial {
             None => longest,
         };
         (ends_at > now).then_some(Self { cost: cost.get(), decision: *decision, received_at: now, ends_at })
+    }
+
+    /// The denial of a request for a lease, whose answer arrived at `now`; `None` if it says nothing about requests: a key
+    /// that has too many reservations can't have another lease, but may have units.
+    pub(crate) fn of_lease(request: &LeaseRequest, decision: &Decision, now: u64) -> Option<Self> {
+        let least = request.lease.least;
+        if decision.reason() == Reason::Limited && decision.remaining() >= least.get() {
+            return None;
+        }
+        Self::of(&request.policy, least, decision, request.sent_at, now)
     }
 
     /// The denial of a request of this cost at `now`, if it is still denied.

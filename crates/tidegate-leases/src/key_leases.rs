@@ -282,37 +282,55 @@ impl KeyLeases {
     pub(crate) fn end_lease(
         &mut self,
         now: u64,
-        request: LeaseRequest,
+        mut request: LeaseRequest,
         answer: Result<&Leased, &StoreError>,
         counters: &Counters,
     ) -> Vec<SettleRequest> {
         self.is_asking = false;
         let sent_at = request.sent_at;
-        let Ok(leased) = answer else {
-            // It may have been granted, and then it ends by itself. The earlier lease may have been settled.
+        let leased = match answer {
+            Ok(leased) => leased,
+            Err(error) => {
+                // It may have been granted, and then it ends by itself. The earlier lease may have been settled.
+                self.stopped.extend(request.settled);
+                self.asks_from = now.saturating_add(self.term);
+                if error.is_caused_by_request() {
+                    // The same request would fail again, but the earlier lease can be settled alone.
+                    return self.take_stopped(request.fingerprint);
+                }
+                count(&counters.unanswered);
+                return Vec::new();
+            }
+        };
+        // A store that decides by a failure choice has settled nothing and counts nothing.
+        let is_degraded = leased.decision.is_degraded();
+        if let Some(stopped) = request.settled.take() {
+            match leased.settled {
+                Some(known) if known || !is_degraded => note_settled(&stopped, known, counters),
+                _ => self.stopped.push_back(stopped),
+            }
+        }
+        if leased.id.as_ref().is_some_and(ReservationId::is_never_granted) {
             count(&counters.unanswered);
-            self.stopped.extend(request.settled);
             self.asks_from = now.saturating_add(self.term);
             return Vec::new();
-        };
-        if let Some(stopped) = request.settled {
-            note_settled(&stopped, leased.settled == Some(true), counters);
         }
         let round_trip = now.saturating_sub(sent_at);
         self.round_trip = if self.round_trip == 0 { round_trip } else { (3 * self.round_trip + round_trip) / 4 };
-        let Some(id) = leased.id.clone().filter(|_| leased.granted > 0) else {
-            self.denial = Denial::of(&request.policy, request.lease.least, &leased.decision, sent_at, now);
+        let granted = leased.granted.min(request.lease.asked.get());
+        let Some(id) = leased.id.clone().filter(|_| granted > 0) else {
+            self.denial = Denial::of_lease(&request, &leased.decision, now);
             self.asks_from = now.saturating_add(self.pause());
             return Vec::new();
         };
         count(&counters.leases);
-        count_units(&counters.leased, leased.granted);
+        count_units(&counters.leased, granted);
         let is_outdated = !external_store::decide_alike(&self.policy, &request.policy);
         // The store may have granted a shorter term.
         let term = leased.ttl.map_or(u64::MAX, micros).min(term_of(&request.policy));
-        let slice = Slice::new(id, leased.granted, term, sent_at, now);
-        if slice.left(now) == 0 || is_outdated {
-            // The answer came too late, or the policy has changed meanwhile.
+        let slice = Slice::new(id, granted, term, sent_at, now);
+        if slice.left(now) == 0 || is_outdated || is_degraded {
+            // The answer came too late, the policy has changed meanwhile, or the store may not count the units.
             self.stopped.push_back(slice.stop());
             self.asks_from = now.saturating_add(self.pause());
             return self.take_unspent(request.fingerprint);
@@ -321,7 +339,7 @@ impl KeyLeases {
         self.leased_since = self.leased_since.or_else(|| self.store_time_at(now));
         self.last_spend = now;
         // So few units are used up before the next lease arrives. Then a check is cheaper.
-        if leased.granted < 4 * self.demand.average() && leased.granted < request.lease.asked.get() {
+        if granted < 4 * self.demand.average() && granted < request.lease.asked.get() {
             self.asks_from = now.saturating_add(self.pause());
         }
         self.stop();

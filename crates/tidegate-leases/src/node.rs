@@ -240,7 +240,8 @@ impl Node {
         if *is_closed {
             return false;
         }
-        if !keys.contains_key(&fingerprint) && keys.len() >= self.max_keys_of_shard {
+        // Clients lease any key, so half of the room is for keys that are requested often.
+        if !keys.contains_key(&fingerprint) && keys.len() >= self.max_keys_of_shard.div_ceil(2) {
             count(&self.counters.no_room);
             return false;
         }

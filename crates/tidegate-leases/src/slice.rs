@@ -101,11 +101,8 @@ impl Slice {
         &self.clients
     }
 
-    /// Leases units to a client, if they are left for long enough. At most `max` clients can have some.
-    pub(crate) fn lease_out(&mut self, now: u64, nonce: u128, lease: &Lease, max: u32) -> Option<ClientGrant> {
-        if self.clients.len() as u64 >= u64::from(max) {
-            return None;
-        }
+    /// Leases units to a client, if they are left for long enough.
+    pub(crate) fn lease_out(&mut self, now: u64, nonce: u128, lease: &Lease) -> Option<ClientGrant> {
         let grant = self.clients.fitting(lease, self.left(now), self.stops_at.saturating_sub(now))?;
         self.spent += grant.units;
         self.clients.add(now, nonce, grant);

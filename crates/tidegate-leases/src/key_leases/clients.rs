@@ -20,8 +20,11 @@ impl KeyLeases {
     ) -> Option<Leased> {
         self.has_clients = true;
         self.heat.heat_up(self.term_at(now));
-        let most = self.policy.reservation_bounds().max_reservations();
-        let grant = self.current.as_mut()?.lease_out(now, u128::from_be_bytes(nonce), lease, most)?;
+        let open: usize = self.current.iter().chain(&self.draining).map(|slice| slice.clients().len()).sum();
+        if open as u64 >= u64::from(self.policy.reservation_bounds().max_reservations()) {
+            return None;
+        }
+        let grant = self.current.as_mut()?.lease_out(now, u128::from_be_bytes(nonce), lease)?;
         count(&counters.client_leases);
         count(&counters.clients);
         count_units(&counters.client_units, grant.units);

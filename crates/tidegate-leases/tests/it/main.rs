@@ -1,5 +1,6 @@
 //! Leases in simulated networks, and over real stores.
 
+mod answers;
 mod clients;
 mod deploys;
 mod faults;

@@ -18,7 +18,7 @@ use crate::{
     reservation::{
         Hold, Lease, Leased, PolicySource, ReservationError, ReservationId, Reserved, ReservedAll, Settled,
         checked_amount,
-        open::{Grant, Kind, halves},
+        open::{Grant, Kind, Nonce, halves},
     },
     timestamp::Timestamp,
 };
@@ -174,10 +174,19 @@ impl MemoryStore {
         let ttl = lease.checked_ttl(policy)?;
         let request = self.request(policy, key, lease.least.get(), now);
         let settle = match &lease.settle {
-            Some((earlier, _)) if earlier.is_never_granted() => None,
-            Some((earlier, _)) if id_of(earlier, policy)? != request.id => return Err(ReservationError::OtherKey),
-            Some((earlier, spent)) => Some((halves(earlier.nonce()), checked_amount(*spent)?)),
-            None => None,
+            Some((earlier, spent)) if !earlier.is_never_granted() => {
+                let (of_earlier, spent) = (request_of(earlier, policy, now)?, checked_amount(*spent)?);
+                let nonce = halves(earlier.nonce());
+                if of_earlier.id == request.id {
+                    Some((nonce, spent))
+                } else if self.has_lease(&of_earlier, nonce) {
+                    return Err(ReservationError::OtherKey);
+                } else {
+                    // It has ended, or another process granted it: it is not open here.
+                    None
+                }
+            }
+            _ => None,
         };
         let BoundedShard { shard, bounds } = self.shard(request.id);
         let nonce = nonce();
@@ -326,6 +335,11 @@ impl MemoryStore {
             known |= was_known;
         }
         Ok(Settled { decision: overall(&modes, &decisions), known })
+    }
+
+    fn has_lease(&self, request: &KeyRequest<'_>, nonce: Nonce) -> bool {
+        let BoundedShard { shard, bounds } = self.shard(request.id);
+        shard.lock().has_lease(request, nonce, bounds)
     }
 
     fn change_one(

@@ -485,6 +485,9 @@ fn amounts_out_of_range_are_malformed_and_change_nothing() {
     assert_eq!(settling(&granted, &key("bob")).map(|_| ()), Err(ReservationError::OtherKey));
     assert_eq!(settling(&granted, &key("alice")).expect("well-formed").settled, Some(true));
     assert_eq!(settling(&granted, &key("alice")).expect("well-formed").settled, Some(false));
+    let of_other_store =
+        Limiter::default().lease(&tokens, &key("alice"), &lease(1)).expect("well-formed").id.expect("it fits");
+    assert_eq!(settling(&of_other_store, &key("alice")).expect("well-formed").settled, Some(false));
     let never_granted = ReservationId::never_granted(&tokens, [7; 16]);
     assert_eq!(settling(&never_granted, &key("alice")).expect("well-formed").settled, Some(false));
     assert!(!limiter.commit(&never_granted, &[1], &tokens).expect("well-formed").known);

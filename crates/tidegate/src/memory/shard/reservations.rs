@@ -232,6 +232,13 @@ impl Shard {
         Some(hold.parts.clone().map_or(Parts::One, Parts::Several))
     }
 
+    /// Whether a lease is open.
+    pub(in crate::memory) fn has_lease(&self, request: &KeyRequest<'_>, nonce: Nonce, bounds: &Bounds) -> bool {
+        let addresses = self.addresses_of(request, bounds).into_iter().flatten();
+        let mut open = addresses.filter_map(|address| self.reservations_at(address));
+        open.any(|open| open.find(nonce, true).is_some())
+    }
+
     /// The states that can have reservations of a key: its own, and those that it shares while it has none.
     fn addresses_of(&self, request: &KeyRequest<'_>, bounds: &Bounds) -> [Option<Address>; 3] {
         let own = self.keys.find(request.id).map(Address::key).or_else(|| self.overridden_state(request.id));
