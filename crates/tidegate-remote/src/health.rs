@@ -28,6 +28,7 @@ pub(crate) struct Health {
     pub(crate) overloaded: AtomicU64,
     refused: AtomicU64,
     pub(crate) degraded: AtomicU64,
+    pub(crate) releases_dropped: AtomicU64,
     last_refusal: Mutex<Option<Error>>,
 }
 
@@ -92,6 +93,7 @@ impl Health {
             overloaded: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             degraded: AtomicU64::new(0),
+            releases_dropped: AtomicU64::new(0),
             last_refusal: Mutex::new(None),
         }
     }
@@ -233,6 +235,11 @@ impl Health {
             Metric::counter("root_requests", "Requests sent to the root", count(&self.requests)),
             Metric::counter("root_connections", "Connections made to the root", count(&self.connections)),
             Metric::counter("root_degraded", "Answers of the root that were degraded", count(&self.degraded)),
+            Metric::counter(
+                "store_releases_dropped",
+                "Dropped holds whose release was not sent",
+                count(&self.releases_dropped),
+            ),
             Metric::degraded_answers(errors.map(|(cause, counter)| (cause, count(counter)))),
         ]
     }

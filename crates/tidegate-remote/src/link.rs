@@ -13,7 +13,8 @@ use redis::{Cmd, Value};
 use rustls::ClientConfig;
 use tidegate::Policy;
 use tokio::{
-    sync::{Semaphore, watch},
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{sleep, timeout},
 };
 
@@ -48,6 +49,10 @@ pub(crate) struct Link {
     attempted: watch::Sender<bool>,
     /// One permit for each request that may be under way, until it is answered or the connection is lost.
     permits: Arc<Semaphore>,
+    /// One permit for each release that no caller waits for.
+    releases: Arc<Semaphore>,
+    /// Callers may be outside a runtime.
+    runtime: Handle,
     unanswered: AtomicU32,
 }
 
@@ -59,7 +64,9 @@ impl Link {
             connection: RwLock::new(None),
             connected: watch::Sender::new(false),
             attempted: watch::Sender::new(false),
-            permits: Arc::new(Semaphore::new(settings.max_requests)),
+            permits: Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS))),
+            releases: Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS))),
+            runtime: Handle::current(),
             unanswered: AtomicU32::new(0),
             settings,
         });
@@ -91,6 +98,17 @@ impl Link {
         present().ok_or_else(|| self.health.outage())
     }
 
+    /// Carries out a release that no caller waits for. At most as many are under way as requests. One beyond them is dropped,
+    /// and so is one that the root does not answer, or whose runtime has ended. Both are counted.
+    pub(crate) fn release(&self, release: impl Future<Output = bool> + Send + 'static) {
+        let permit = Arc::clone(&self.releases).try_acquire_owned().ok();
+        let may_start = permit.is_some();
+        let mut counted = DetachedRelease { health: Arc::clone(&self.health), answered: false, _permit: permit };
+        if may_start {
+            self.runtime.spawn(async move { counted.end(release.await) });
+        }
+    }
+
     /// Sends a request. It is never sent twice.
     pub(crate) async fn call(&self, command: Cmd) -> Result<Value, Error> {
         let connection = self.connection().await?;
@@ -117,6 +135,27 @@ impl Link {
                 }
                 Err(Error::Timeout)
             }
+        }
+    }
+}
+
+/// A release that no caller waits for. It is counted as dropped unless it is answered.
+struct DetachedRelease {
+    health: Arc<Health>,
+    answered: bool,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl DetachedRelease {
+    fn end(&mut self, answered: bool) {
+        self.answered = answered;
+    }
+}
+
+impl Drop for DetachedRelease {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.health.releases_dropped.fetch_add(1, Relaxed);
         }
     }
 }

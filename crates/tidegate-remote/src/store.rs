@@ -247,10 +247,8 @@ impl Store for RemoteStore {
 
     fn release_detached(&self, id: &ReservationId, policies: &[Policy]) {
         let (store, id, policies) = (self.clone(), id.clone(), policies.to_vec());
-        tokio::spawn(async move {
-            // Without an answer, the hold ends by itself.
-            let _ = store.release(&id, &policies).await;
-        });
+        // Without an answer, the hold ends by itself.
+        self.link.release(async move { store.release(&id, &policies).await.is_ok() });
     }
 
     async fn renew(
