@@ -19,6 +19,10 @@ const MAX_NAMES: usize = 64;
 pub(crate) struct Health {
     root: String,
     outage: Mutex<Option<Outage>>,
+    /// Whether the outage is that requests get no answer on an open connection.
+    silent: AtomicBool,
+    /// Answers of the root to requests.
+    answers: AtomicU64,
     unknown: PolicyProblem,
     different: PolicyProblem,
     pub(crate) requests: AtomicU64,
@@ -74,6 +78,10 @@ impl PolicyProblem {
     }
 }
 
+fn no_answer() -> Error {
+    Error::Unreachable("it does not answer on an open connection".to_owned())
+}
+
 fn since(time: Timestamp) -> Duration {
     Duration::from_micros(Clock::process().now().as_micros().saturating_sub(time.as_micros()))
 }
@@ -84,6 +92,8 @@ impl Health {
         Self {
             root,
             outage: Mutex::new(Some(Outage { error: connecting, since: Clock::process().now() })),
+            silent: AtomicBool::new(false),
+            answers: AtomicU64::new(0),
             unknown: PolicyProblem::default(),
             different: PolicyProblem::default(),
             requests: AtomicU64::new(0),
@@ -98,18 +108,63 @@ impl Health {
         }
     }
 
-    /// Records that there is a connection, or why there is none.
-    pub(crate) fn set_outage(&self, error: Option<Error>) {
+    /// Records why there is no connection.
+    pub(crate) fn set_outage(&self, error: Error) {
         let mut outage = self.outage.lock();
-        let began = outage.as_ref().map_or_else(|| Clock::process().now(), |outage| outage.since);
-        match &error {
-            None => tracing::info!(root = %self.root, "connected to the root"),
-            Some(error) if outage.as_ref().is_none_or(|outage| outage.error != *error) => {
-                tracing::warn!(root = %self.root, cause = error.name(), cure = error.cure(), "{error}");
-            }
-            Some(_) => {}
+        self.silent.store(false, Relaxed);
+        self.begin(&mut outage, error);
+    }
+
+    /// Records that there is a connection. After one without answers, the outage lasts until a request is answered.
+    pub(crate) fn set_connected(&self, was_silent: bool) {
+        tracing::info!(root = %self.root, "connected to the root");
+        let mut outage = self.outage.lock();
+        self.silent.store(was_silent, Relaxed);
+        if was_silent {
+            self.begin(&mut outage, no_answer());
+        } else {
+            *outage = None;
         }
-        *outage = error.map(|error| Outage { error, since: began });
+    }
+
+    /// Records that the root does not answer on the open connection.
+    pub(crate) fn begin_silence(&self) {
+        let mut outage = self.outage.lock();
+        if outage.is_none() {
+            self.silent.store(true, Relaxed);
+            self.begin(&mut outage, no_answer());
+        }
+    }
+
+    fn begin(&self, outage: &mut Option<Outage>, error: Error) {
+        if outage.as_ref().is_none_or(|outage| outage.error != error) {
+            tracing::warn!(root = %self.root, cause = error.name(), cure = error.cure(), "{error}");
+        }
+        let began = outage.as_ref().map_or_else(|| Clock::process().now(), |outage| outage.since);
+        *outage = Some(Outage { error, since: began });
+    }
+
+    /// Records that the root has answered a request.
+    pub(crate) fn record_answer(&self) {
+        self.answers.fetch_add(1, Relaxed);
+        // Nearly always it has answered before.
+        if self.silent.load(Relaxed) {
+            let mut outage = self.outage.lock();
+            if self.silent.swap(false, Relaxed) {
+                tracing::info!(root = %self.root, "the root answers again");
+                *outage = None;
+            }
+        }
+    }
+
+    /// The number of answers to requests.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers.load(Relaxed)
+    }
+
+    /// Whether requests get no answer on an open connection.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.load(Relaxed)
     }
 
     /// Whether the root lacks a policy, or has one with other limits.
@@ -229,7 +284,7 @@ impl Health {
         vec![
             Metric::gauge(
                 "root_connected",
-                "1 if there is a connection to the root",
+                "1 if there is a connection to the root and it answers",
                 self.outage.lock().is_none().into(),
             ),
             Metric::counter("root_requests", "Requests sent to the root", count(&self.requests)),

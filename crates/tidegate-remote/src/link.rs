@@ -1,10 +1,7 @@
 //! [`Link`]: the connection to the root, which a task keeps open, and the bounds on the requests under way.
 
 use std::{
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -14,7 +11,7 @@ use rustls::ClientConfig;
 use tidegate::Policy;
 use tokio::{
     runtime::Handle,
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     time::{sleep, timeout},
 };
 
@@ -25,8 +22,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How often policies are verified while the root lacks one, or has one with other limits.
 const VERIFY_EVERY: Duration = Duration::from_secs(5);
-/// The number of requests in a row without an answer in time, after which the connection is given up.
-const GIVES_UP_AFTER: u32 = 10;
 
 /// The settings of a link.
 #[derive(Debug)]
@@ -53,7 +48,8 @@ pub(crate) struct Link {
     releases: Arc<Semaphore>,
     /// Callers may be outside a runtime.
     runtime: Handle,
-    unanswered: AtomicU32,
+    /// A request got no answer in time.
+    late: Arc<Notify>,
 }
 
 impl Link {
@@ -67,7 +63,7 @@ impl Link {
             permits: Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS))),
             releases: Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS))),
             runtime: Handle::current(),
-            unanswered: AtomicU32::new(0),
+            late: Arc::default(),
             settings,
         });
         let weak = Arc::downgrade(&link);
@@ -115,28 +111,33 @@ impl Link {
         let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Error::Overloaded)?;
         self.health.requests.fetch_add(1, Relaxed);
         // The request stays under way until it is answered, even if nobody waits for it any more.
-        let sending = connection.clone();
+        let health = Arc::clone(&self.health);
+        let answers_before = health.answers();
         let answer = tokio::spawn(async move {
-            let answer = sending.send(command).await;
+            let answer = send(&connection, &health, command).await;
             drop(permit);
             answer
         });
         match timeout(self.settings.timeout, answer).await {
-            Ok(answer) => {
-                if !matches!(answer, Ok(Err(Error::Lost)) | Err(_)) && self.unanswered.load(Relaxed) > 0 {
-                    self.unanswered.store(0, Relaxed);
-                }
-                answer.unwrap_or(Err(Error::Lost))
-            }
+            Ok(answer) => answer.unwrap_or(Err(Error::Lost)),
             Err(_) => {
-                if self.unanswered.fetch_add(1, Relaxed) + 1 >= GIVES_UP_AFTER {
-                    self.unanswered.store(0, Relaxed);
-                    connection.give_up();
+                if self.health.answers() == answers_before {
+                    self.health.begin_silence();
                 }
+                self.late.notify_one();
                 Err(Error::Timeout)
             }
         }
     }
+}
+
+/// Sends a request, and records that the root answers.
+async fn send(connection: &Connection, health: &Health, command: Cmd) -> Result<Value, Error> {
+    let answer = connection.send(command).await;
+    if !matches!(answer, Err(Error::Lost)) {
+        health.record_answer();
+    }
+    answer
 }
 
 /// A release that no caller waits for. It is counted as dropped unless it is answered.
@@ -166,38 +167,70 @@ impl std::fmt::Debug for Link {
     }
 }
 
+impl Link {
+    /// Asks the root for a PONG. Returns whether anything was answered within the timeout, or the connection has ended.
+    async fn probe(&self, connection: &Connection) -> bool {
+        let answers_before = self.health.answers();
+        let answer = send(connection, &self.health, redis::cmd("PING"));
+        timeout(self.settings.timeout, answer).await.is_ok() || self.health.answers() != answers_before
+    }
+
+    /// Verifies the policies and probes the root, until the connection ends or is given up. A connection is given up if
+    /// nothing is answered for a timeout after a request was not answered in time.
+    async fn attend(link: &Weak<Self>, ended: impl Future<Output = ()>) {
+        let Some(late) = link.upgrade().map(|link| Arc::clone(&link.late)) else { return };
+        let mut ended = std::pin::pin!(ended);
+        loop {
+            let is_late = tokio::select! {
+                () = &mut ended => return,
+                () = late.notified() => true,
+                () = sleep(VERIFY_EVERY) => false,
+            };
+            // The link ends the connection when it is dropped.
+            let Some(present) = link.upgrade() else { continue };
+            let connection = present.connection.read().clone();
+            if let Some(connection) = connection.filter(|_| is_late || present.health.is_silent()) {
+                if !present.probe(&connection).await {
+                    present.health.begin_silence();
+                    connection.give_up();
+                }
+            } else if present.health.has_policy_problem() {
+                crate::store::verify_policies(&present).await;
+            }
+        }
+    }
+}
+
 /// Connects again and again while the link exists.
 async fn keep_connected(link: Weak<Link>) {
     let mut pause = FIRST_PAUSE;
+    // Whether the last connection ended without an answer to its last requests.
+    let mut was_silent = false;
     loop {
         let Some(present) = link.upgrade() else { return };
         let LinkSettings { root, tls, .. } = &present.settings;
         match Connection::open(root, tls.as_ref()).await {
             Ok((connection, ended)) => {
                 present.health.connections.fetch_add(1, Relaxed);
-                present.unanswered.store(0, Relaxed);
                 *present.connection.write() = Some(connection);
-                present.health.set_outage(None);
+                present.health.set_connected(was_silent);
                 present.connected.send_replace(true);
                 present.attempted.send_replace(true);
                 crate::store::verify_policies(&present).await;
-                // The link ends the connection when it is dropped.
-                drop(present);
-                let mut ended = std::pin::pin!(ended);
-                while timeout(VERIFY_EVERY, &mut ended).await.is_err() {
-                    let Some(present) = link.upgrade().filter(|link| link.health.has_policy_problem()) else {
-                        continue;
-                    };
-                    crate::store::verify_policies(&present).await;
+                if present.health.is_silent() {
+                    present.late.notify_one();
                 }
+                drop(present);
+                Link::attend(&link, ended).await;
                 pause = FIRST_PAUSE;
                 let Some(present) = link.upgrade() else { return };
+                was_silent = present.health.is_silent();
                 *present.connection.write() = None;
                 present.connected.send_replace(false);
-                present.health.set_outage(Some(Error::Unreachable("the connection was lost".to_owned())));
+                present.health.set_outage(Error::Unreachable("the connection was lost".to_owned()));
             }
             Err(error) => {
-                present.health.set_outage(Some(error));
+                present.health.set_outage(error);
                 present.attempted.send_replace(true);
             }
         }

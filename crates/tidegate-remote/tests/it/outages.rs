@@ -1,6 +1,13 @@
 //! What a store does and reports while its root does not work.
 
-use std::time::Duration;
+use std::{
+    io::Write as _,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use tidegate::{Cost, Hold, HoldGuard, Key, MetricKind, OnStoreFailure, ReservationId, Store as _};
 use tidegate_remote::RemoteStore;
@@ -70,5 +77,33 @@ async fn an_error_of_connecting_is_an_outage_and_no_answer_to_a_request() {
             assert!(error.to_string().contains(text), "{error}");
         }
         assert!(!store.report().answers);
+    }
+}
+
+#[tokio::test]
+async fn a_root_that_hangs_is_an_outage_until_it_answers_a_request() {
+    let works = Arc::new(AtomicBool::new(false));
+    let answers = Arc::clone(&works);
+    let url = server_with(INFO, move |stream| {
+        if answers.load(Relaxed) {
+            let _ = stream.write_all(b"+PONG\r\n");
+        }
+    });
+    let store = RemoteStore::builder(&url).timeout(Duration::from_millis(20)).connect().expect("a store");
+    store.ready().await;
+    assert!(store.report().answers);
+    let shut = policy(OnStoreFailure::Closed);
+    let error = store.check(&shut, &Key::from(1_u8), Cost::ONE).await.expect_err("no answer");
+    assert_eq!(error.cause(), "timeout");
+    // One request is enough: the connection is given up, and INFO of the next ones is not an answer to a request.
+    while metric(&store, "root_connections") < 4 {
+        let report = store.report();
+        assert!(!report.answers, "nothing was answered");
+        assert!(report.degradations.iter().any(|state| state.is_outage), "{:?}", report.degradations);
+        tokio::task::yield_now().await;
+    }
+    works.store(true, Relaxed);
+    while !store.report().answers {
+        tokio::task::yield_now().await;
     }
 }
