@@ -55,7 +55,7 @@ impl RemoteStoreBuilder {
     }
 
     /// The policies that are asked for. At each connection, the store verifies that the root has them, with the same limits,
-    /// and reports those that differ.
+    /// and reports those that differ. [`RemoteStore::set_policies`] replaces them.
     #[must_use]
     pub fn policies(mut self, policies: impl IntoIterator<Item = Policy>) -> Self {
         self.policies = policies.into_iter().collect();

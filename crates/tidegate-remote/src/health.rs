@@ -1,7 +1,7 @@
 //! [`Health`]: whether the root answers, and what is wrong with its configuration or with this one.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -46,20 +46,23 @@ struct Outage {
 #[derive(Debug, Default)]
 struct PolicyProblem {
     any: AtomicBool,
-    /// The names, and since when there has been one.
-    names: Mutex<(BTreeSet<String>, Option<Timestamp>)>,
+    /// The names with the time of the last request, and since when there has been one.
+    names: Mutex<(BTreeMap<String, Timestamp>, Option<Timestamp>)>,
 }
 
 impl PolicyProblem {
     /// Adds a policy. Returns whether it is new.
     fn begin(&self, name: &str) -> bool {
-        let mut names = self.names.lock();
+        let (mut names, now) = (self.names.lock(), Clock::process().now());
         if names.0.is_empty() {
-            names.1 = Some(Clock::process().now());
+            names.1 = Some(now);
         }
-        let is_new = names.0.len() < MAX_NAMES && !names.0.contains(name) && names.0.insert(name.to_owned());
         self.any.store(true, Relaxed);
-        is_new
+        if let Some(last) = names.0.get_mut(name) {
+            *last = now;
+            return false;
+        }
+        names.0.len() < MAX_NAMES && names.0.insert(name.to_owned(), now).is_none()
     }
 
     fn end(&self, name: &str) {
@@ -71,9 +74,16 @@ impl PolicyProblem {
         }
     }
 
+    /// Ends the problem of each policy for which `keeps` returns false, by its name and the time since its last request.
+    fn retain(&self, keeps: impl Fn(&str, Duration) -> bool) {
+        let mut names = self.names.lock();
+        names.0.retain(|name, last| keeps(name, since(*last)));
+        self.any.store(!names.0.is_empty(), Relaxed);
+    }
+
     fn list(&self) -> Option<(String, Duration)> {
         let names = self.names.lock();
-        let quoted: Vec<String> = names.0.iter().map(|name| format!("`{name}`")).collect();
+        let quoted: Vec<String> = names.0.keys().map(|name| format!("`{name}`")).collect();
         (!quoted.is_empty()).then(|| (quoted.join(", "), names.1.map(since).unwrap_or_default()))
     }
 }
@@ -170,6 +180,14 @@ impl Health {
     /// Whether the root lacks a policy, or has one with other limits.
     pub(crate) fn has_policy_problem(&self) -> bool {
         self.unknown.any.load(Relaxed) || self.different.any.load(Relaxed)
+    }
+
+    /// Ends the problems of policies for which `keeps` returns false, by the name and the time since the last request.
+    pub(crate) fn keep_problems(&self, keeps: impl Fn(&str, Duration) -> bool) {
+        if self.has_policy_problem() {
+            self.unknown.retain(&keeps);
+            self.different.retain(&keeps);
+        }
     }
 
     /// Why there is no connection.

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use redis::{Cmd, Value};
 use rustls::ClientConfig;
 use tidegate::Policy;
@@ -20,6 +20,8 @@ use crate::{connection::Connection, error::Error, health::Health, url::RootUrl};
 /// The pauses between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long a problem of a policy lasts that is not verified and that nobody requests.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
 /// How often policies are verified while the root lacks one, or has one with other limits.
 const VERIFY_EVERY: Duration = Duration::from_secs(5);
 
@@ -30,7 +32,7 @@ pub(crate) struct LinkSettings {
     pub(crate) tls: Option<Arc<ClientConfig>>,
     pub(crate) timeout: Duration,
     pub(crate) max_requests: usize,
-    /// The policies that are verified at each connection.
+    /// The policies that are verified first.
     pub(crate) policies: Vec<Policy>,
 }
 
@@ -48,13 +50,17 @@ pub(crate) struct Link {
     releases: Arc<Semaphore>,
     /// Callers may be outside a runtime.
     runtime: Handle,
+    /// The policies that are verified at each connection.
+    policies: Mutex<Vec<Policy>>,
+    policies_changed: Arc<Notify>,
     /// A request got no answer in time.
     late: Arc<Notify>,
 }
 
 impl Link {
     /// Starts the task that keeps the connection open, in the tokio runtime of the caller.
-    pub(crate) fn start(settings: LinkSettings) -> Arc<Self> {
+    pub(crate) fn start(mut settings: LinkSettings) -> Arc<Self> {
+        let policies = Mutex::new(std::mem::take(&mut settings.policies));
         let link = Arc::new(Self {
             health: Arc::new(Health::new(settings.root.to_string())),
             connection: RwLock::new(None),
@@ -63,6 +69,8 @@ impl Link {
             permits: Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS))),
             releases: Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS))),
             runtime: Handle::current(),
+            policies,
+            policies_changed: Arc::default(),
             late: Arc::default(),
             settings,
         });
@@ -92,6 +100,25 @@ impl Link {
             let _ = timeout(self.settings.timeout, attempted.wait_for(|attempted| *attempted)).await;
         }
         present().ok_or_else(|| self.health.outage())
+    }
+
+    /// The policies that are verified.
+    pub(crate) fn policies(&self) -> Vec<Policy> {
+        self.policies.lock().clone()
+    }
+
+    /// Replaces the policies that are verified, and verifies them soon.
+    pub(crate) fn set_policies(&self, policies: Vec<Policy>) {
+        *self.policies.lock() = policies;
+        self.forget_problems(Duration::ZERO);
+        self.policies_changed.notify_one();
+    }
+
+    /// Ends the problems of policies that are not verified and that nobody has requested for this time.
+    fn forget_problems(&self, after: Duration) {
+        let policies = self.policies.lock();
+        let is_verified = |name: &str| policies.iter().any(|policy| policy.name() == Some(name));
+        self.health.keep_problems(|name, unrequested| is_verified(name) || unrequested < after);
     }
 
     /// Carries out a release that no caller waits for. At most as many are under way as requests. One beyond them is dropped,
@@ -178,13 +205,15 @@ impl Link {
     /// Verifies the policies and probes the root, until the connection ends or is given up. A connection is given up if
     /// nothing is answered for a timeout after a request was not answered in time.
     async fn attend(link: &Weak<Self>, ended: impl Future<Output = ()>) {
-        let Some(late) = link.upgrade().map(|link| Arc::clone(&link.late)) else { return };
+        let signals = link.upgrade().map(|link| (Arc::clone(&link.late), Arc::clone(&link.policies_changed)));
+        let Some((late, policies_changed)) = signals else { return };
         let mut ended = std::pin::pin!(ended);
         loop {
-            let is_late = tokio::select! {
+            let (is_late, is_changed) = tokio::select! {
                 () = &mut ended => return,
-                () = late.notified() => true,
-                () = sleep(VERIFY_EVERY) => false,
+                () = late.notified() => (true, false),
+                () = policies_changed.notified() => (false, true),
+                () = sleep(VERIFY_EVERY) => (false, false),
             };
             // The link ends the connection when it is dropped.
             let Some(present) = link.upgrade() else { continue };
@@ -194,7 +223,10 @@ impl Link {
                     present.health.begin_silence();
                     connection.give_up();
                 }
-            } else if present.health.has_policy_problem() {
+            }
+            // A verification of the earlier policies may have ended after they were replaced.
+            present.forget_problems(if is_changed { Duration::ZERO } else { FORGET_AFTER });
+            if is_changed || present.health.has_policy_problem() {
                 crate::store::verify_policies(&present).await;
             }
         }

@@ -73,6 +73,12 @@ impl RemoteStore {
         self.link.ready().await;
     }
 
+    /// Replaces the policies of [`RemoteStoreBuilder::policies`], after a change of the configuration. They are verified soon.
+    /// The store no longer reports the others, unless they are requested.
+    pub fn set_policies(&self, policies: impl IntoIterator<Item = Policy>) {
+        self.link.set_policies(policies.into_iter().collect());
+    }
+
     async fn call(&self, command: Cmd, policy: Option<&str>) -> Result<Value, Error> {
         self.link.call(command).await.inspect_err(|error| self.link.health.record(error, policy))
     }
@@ -134,7 +140,7 @@ pub(crate) async fn verify_policies(link: &Arc<Link>) {
     let verify = |policy: Policy| async move {
         let _ = store.decision(command::decide(Op::Peek, &policy, probe, Cost::ONE), &policy).await;
     };
-    let policies = link.settings.policies.clone();
+    let policies = link.policies();
     stream::iter(policies).map(verify).buffer_unordered(VERIFIED_AT_ONCE).collect::<()>().await;
 }
 

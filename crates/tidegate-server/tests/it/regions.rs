@@ -214,3 +214,28 @@ fn a_region_bridges_the_outage_of_its_root_by_the_failure_choice() {
     // The store in memory of the root has forgotten the key.
     assert_eq!(check(&region, "shut", &json!("a"))["remaining"], 4);
 }
+
+#[test]
+fn a_reload_replaces_the_policies_that_the_root_is_asked_for() {
+    let root = Running::start("[policies.api]\nlimits = [\"7/1h\"]\n");
+    let write = |policies: &str| {
+        let store =
+            format!("[server]\nallow_removal = true\n[store]\nurl = \"tidegate://{}\"\ntimeout = \"10s\"\n", root.resp);
+        crate::reload::file("region", &(store + policies))
+    };
+    let file = write("[policies.api]\nlimits = [\"5/1h\"]\n[policies.old]\nlimits = [\"5/1h\"]\n");
+    let region = Running::start_from_file(&file);
+    wait_for(&region, "unknown_policy");
+    wait_for(&region, "other_limits");
+    // No request is sent: the removed policy and the corrected one are healthy, and the new one is verified.
+    write("[policies.api]\nlimits = [\"7/1h\"]\n[policies.new]\nlimits = [\"5/1h\"]\n");
+    region.reload();
+    while !wait_for(&region, "unknown_policy").contains("no policy `new`:") {
+        std::thread::yield_now();
+    }
+    write("[policies.api]\nlimits = [\"7/1h\"]\n");
+    region.reload();
+    while !degraded(&region).is_empty() {
+        std::thread::yield_now();
+    }
+}
