@@ -54,8 +54,9 @@ impl RemoteStoreBuilder {
         self
     }
 
-    /// The policies that are asked for. At each connection, the store verifies that the root has them, with the same limits,
-    /// and reports those that differ. [`RemoteStore::set_policies`] replaces them.
+    /// The policies that are asked for. At each connection, the store asks the root about them. It reports those that the root
+    /// does not have, and those for which a limit decides there that is not in the policy here.
+    /// [`RemoteStore::set_policies`] replaces them.
     #[must_use]
     pub fn policies(mut self, policies: impl IntoIterator<Item = Policy>) -> Self {
         self.policies = policies.into_iter().collect();

@@ -11,7 +11,7 @@ use tidegate::{Clock, Degradation, EventCount, Metric, StoreNode, StoreReport, T
 
 use crate::error::Error;
 
-/// Maximum number of policies that are remembered as unknown to the root, or as different there.
+/// Maximum number of policies that are remembered as unknown to the root, or as decided by another limit there.
 const MAX_NAMES: usize = 64;
 
 /// What is known about the root.
@@ -177,7 +177,7 @@ impl Health {
         self.silent.load(Relaxed)
     }
 
-    /// Whether the root lacks a policy, or has one with other limits.
+    /// Whether the root lacks a policy, or decided under one by another limit.
     pub(crate) fn has_policy_problem(&self) -> bool {
         self.unknown.any.load(Relaxed) || self.different.any.load(Relaxed)
     }
@@ -228,7 +228,7 @@ impl Health {
         if !is_different {
             self.different.end(name);
         } else if self.different.begin(name) {
-            tracing::warn!(root = %self.root, policy = name, "the root has other limits for this policy: they apply");
+            tracing::warn!(root = %self.root, policy = name, "a limit that this policy does not have decided at the root");
         }
     }
 
@@ -255,7 +255,8 @@ impl Health {
             state(error.name(), detail, error.cure(), lasted, false)
         }));
         report.degradations.extend(self.different.list().map(|(names, lasted)| {
-            let detail = format!("the root has other limits, or another algorithm, for {names}: the root decides");
+            let detail =
+                format!("at the root, a limit decided for {names} that this service does not have: it applies");
             state("other_limits", detail, "give both services the same policies", lasted, false)
         }));
         report.event_counts = self.event_counts();

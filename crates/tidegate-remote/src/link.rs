@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long a problem of a policy lasts that is not verified and that nobody requests.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
-/// How often policies are verified while the root lacks one, or has one with other limits.
+/// How often policies are verified while the root lacks one, or decides under one by another limit.
 const VERIFY_EVERY: Duration = Duration::from_secs(5);
 
 /// The settings of a link.

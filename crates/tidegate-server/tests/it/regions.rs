@@ -168,7 +168,7 @@ fn a_policy_that_the_root_lacks_is_reported_at_the_start_and_never_open() {
     let detail = wait_for(&region, "unknown_policy");
     assert!(detail.contains("the root has no policy `hot`, `shut`"), "{detail}");
     let detail = wait_for(&region, "other_limits");
-    assert!(detail.contains("`api`"), "{detail}");
+    assert!(detail.contains("a limit decided for `api` that this service does not have"), "{detail}");
     let body = post(region.http, "/v1/check", &json!({ "policy": "hot", "key": "a", "on_store_failure": "open" }));
     assert_eq!((body.status, &body.json()["reason"]), (503, &json!("store_unavailable")));
     let lease = json!({ "policy": "hot", "key": "a", "asked": 5, "ttl_ms": 1_000 });
@@ -238,4 +238,28 @@ fn a_reload_replaces_the_policies_that_the_root_is_asked_for() {
     while !degraded(&region).is_empty() {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_policy_in_shadow_mode_in_a_region_never_denies() {
+    let policy = |name: &str, mode: &str| format!("[policies.{name}]\nlimits = [\"2/1h\"]\nmode = \"{mode}\"\n");
+    let root = Running::start(&(policy("api", "enforce") + &policy("other", "enforce")));
+    let store = format!("[store]\nurl = \"tidegate://{}\"\ntimeout = \"10s\"\n", root.resp);
+    let region = Running::start(&(store + &policy("api", "shadow") + &policy("other", "enforce")));
+    for reason in ["allowed", "allowed", "shadow"] {
+        let body = check(&region, "api", &json!("a"));
+        assert_eq!((&body["allowed"], &body["reason"]), (&json!(true), &json!(reason)), "{body}");
+    }
+    assert_eq!(check(&root, "api", &json!("a"))["reason"], "limited");
+    let both = json!({ "checks": [{ "policy": "api", "key": "a" }, { "policy": "other", "key": "a" }] });
+    let body = post(region.http, "/v1/check", &both).json();
+    assert_eq!((&body["allowed"], &body["checks"][0]["reason"]), (&json!(true), &json!("shadow")), "{body}");
+    let hold = json!({ "policy": "api", "key": "a", "cost": 1, "ttl_ms": 60_000 });
+    let body = post(region.http, "/v1/reserve", &hold).json();
+    assert_eq!((&body["allowed"], &body["reason"]), (&json!(true), &json!("shadow")), "{body}");
+    let commit = json!({ "reservation": body["reservation"], "actual": 1 });
+    assert_eq!(post(region.http, "/v1/commit", &commit).json()["known"], false, "there is no hold at the root");
+    let lease = json!({ "policy": "api", "key": "a", "asked": 1, "ttl_ms": 1_000 });
+    let body = post(region.http, "/v1/lease", &lease).json();
+    assert_eq!((&body["reason"], &body["granted"]), (&json!("shadow"), &json!(0)), "{body}");
 }
