@@ -318,3 +318,45 @@ impl Health {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Health;
+    use crate::error::Error;
+
+    #[test]
+    fn the_problem_of_a_policy_lasts_while_it_is_kept() {
+        let health = Health::new("root:6380".to_owned());
+        let unknown = Error::UnknownPolicy("there is no policy".to_owned());
+        health.record(&unknown, Some("removed"));
+        health.record(&unknown, Some("kept"));
+        health.record_decision(Some("other"), true, false);
+        let details = || health.report().degradations.into_iter().skip(1).map(|state| state.detail).collect::<String>();
+        health.keep_problems(|_, unrequested| unrequested < Duration::from_secs(3_600));
+        assert!(["`kept`, `removed`", "`other`"].iter().all(|name| details().contains(name)), "{}", details());
+        health.keep_problems(|name, unrequested| name == "kept" || unrequested < Duration::ZERO);
+        assert!(details().contains("the root has no policy `kept`:"), "{}", details());
+        assert!(!details().contains("other"), "{}", details());
+        assert!(health.has_policy_problem());
+        health.keep_problems(|_, _| false);
+        assert!(!health.has_policy_problem() && details().is_empty(), "{}", details());
+    }
+
+    #[test]
+    fn only_an_answer_ends_the_outage_of_a_silent_root() {
+        let health = Health::new("root:6380".to_owned());
+        health.record_answer();
+        assert!(!health.report().answers, "a late answer does not end the lack of a connection");
+        health.set_connected(false);
+        assert!(health.report().answers);
+        health.begin_silence();
+        assert!(health.is_silent() && !health.report().answers);
+        health.set_outage(Error::Unreachable("the connection was lost".to_owned()));
+        health.set_connected(true);
+        assert!(!health.report().answers, "a connection is not an answer");
+        health.record_answer();
+        assert!(health.report().answers && !health.is_silent());
+    }
+}

@@ -218,11 +218,12 @@ impl Link {
             // The link ends the connection when it is dropped.
             let Some(present) = link.upgrade() else { continue };
             let connection = present.connection.read().clone();
-            if let Some(connection) = connection.filter(|_| is_late || present.health.is_silent()) {
-                if !present.probe(&connection).await {
-                    present.health.begin_silence();
-                    connection.give_up();
-                }
+            if let Some(connection) = connection.filter(|_| is_late || present.health.is_silent())
+                && !present.probe(&connection).await
+            {
+                present.health.begin_silence();
+                connection.give_up();
+                continue;
             }
             // A verification of the earlier policies may have ended after they were replaced.
             present.forget_problems(if is_changed { Duration::ZERO } else { FORGET_AFTER });
