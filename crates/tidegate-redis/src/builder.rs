@@ -1,6 +1,6 @@
 //! [`RedisStoreBuilder`]: the address of Redis and the settings of a store.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use redis::{ClientTlsConfig, TlsCertificates};
 use tidegate::AtCapacity;
@@ -13,7 +13,6 @@ use crate::{
 };
 
 /// Sets up a [`RedisStore`].
-#[derive(Debug)]
 pub struct RedisStoreBuilder {
     url: String,
     settings: Settings,
@@ -172,5 +171,14 @@ impl RedisStoreBuilder {
     pub fn connect(self) -> Result<RedisStore, UrlError> {
         let (target, login) = Target::parse(&self.url, self.certificates)?;
         Ok(RedisStore::start(target, login, self.settings))
+    }
+}
+
+/// Without the URL, which may have a password.
+impl fmt::Debug for RedisStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = Target::parse(&self.url, None).map(|(target, _)| target);
+        let mut text = f.debug_struct("RedisStoreBuilder");
+        text.field("target", &target).field("settings", &self.settings).finish_non_exhaustive()
     }
 }

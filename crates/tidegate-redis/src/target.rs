@@ -58,10 +58,13 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// Why a URL was refused.
+/// Why a URL was refused. The text quotes no part of the URL that may be a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
+    /// The URL has no scheme.
+    #[error("the URL does not begin with a scheme and `://`, such as redis://, rediss:// (TLS) or redis-cluster://")]
+    NoScheme,
     /// The scheme is unknown.
     #[error(
         "`{scheme}` is not a known scheme: use redis://, rediss:// (TLS), redis-cluster://a:6379,b:6379 or \
@@ -75,28 +78,24 @@ pub enum UrlError {
     #[error("the URL names no server: write host or host:port after `//`, several separated by commas")]
     NoServer,
     /// An address can't be read.
-    #[error("`{address}` is not an address: write host or host:port, such as 127.0.0.1:6379")]
-    Address {
-        /// The text in the URL.
-        address: String,
-    },
+    #[error(
+        "an address in the URL is not host or host:port, such as 127.0.0.1:6379; a password ends with `@` before the host"
+    )]
+    Address,
+    /// Several servers in a URL of one server.
+    #[error("the URL names several servers, but it is for one: use redis-cluster://a:6379,b:6379 for a cluster")]
+    SeveralServers,
     /// The name of the master is missing.
     #[error(
         "the URL does not name the master that the sentinels watch: add it as in redis-sentinel://a:26379/mymaster"
     )]
     NoMaster,
     /// A cluster has only one database.
-    #[error("a cluster has only database 0: leave `/{path}` out")]
-    ClusterDatabase {
-        /// The text after the addresses.
-        path: String,
-    },
+    #[error("a cluster has only database 0: leave the text after the addresses out")]
+    ClusterDatabase,
     /// The database is not a number.
-    #[error("`{path}` is not the number of a database: use 0 to 15, or leave it out")]
-    Database {
-        /// The text after the addresses.
-        path: String,
-    },
+    #[error("the text after the address is not the number of a database: use 0 to 15, or leave it out")]
+    Database,
     /// The percent-encoding of the user or the password is invalid.
     #[error(
         "the percent-encoding of the user or the password is invalid: write `@` as %40, `:` as %3A, `/` as %2F, `%` as %25"
@@ -110,7 +109,7 @@ pub enum UrlError {
 impl Target {
     /// Parses a URL; `certificates` are for TLS.
     pub(crate) fn parse(url: &str, certificates: Option<TlsCertificates>) -> Result<(Self, Login), UrlError> {
-        let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+        let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| is_plain(scheme)).ok_or(UrlError::NoScheme)?;
         let unknown = || UrlError::Scheme { scheme: scheme.to_owned() };
         let name = scheme.replacen("valkey", "redis", 1);
         let (deployment, tls) = match name.strip_prefix("rediss") {
@@ -139,12 +138,11 @@ impl Target {
         }
         let (target, database) = match deployment {
             "" => {
-                let [address] = <[Address; 1]>::try_from(addresses)
-                    .map_err(|several| UrlError::Address { address: join(&several) })?;
+                let [address] = <[Address; 1]>::try_from(addresses).map_err(|_| UrlError::SeveralServers)?;
                 (Self::Server(ServerLocation::Fixed(address)), path)
             }
             "-cluster" if path.is_empty() || path == "0" => (Self::Cluster(addresses), ""),
-            "-cluster" => return Err(UrlError::ClusterDatabase { path: path.to_owned() }),
+            "-cluster" => return Err(UrlError::ClusterDatabase),
             _ => {
                 let (master, database) = path.split_once('/').unwrap_or((path, ""));
                 if master.is_empty() {
@@ -158,19 +156,21 @@ impl Target {
         };
         if !database.is_empty() {
             let number = database.parse().ok().filter(|number| *number >= 0);
-            settings = settings.set_db(number.ok_or(UrlError::Database { path: database.to_owned() })?);
+            settings = settings.set_db(number.ok_or(UrlError::Database)?);
         }
         Ok((target, Login { settings, tls, certificates }))
     }
 }
 
-fn join(addresses: &[Address]) -> String {
-    addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(",")
+/// Whether a scheme can be quoted.
+fn is_plain(scheme: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-".contains(&byte);
+    (1..=40).contains(&scheme.len()) && scheme.bytes().all(is_plain)
 }
 
 impl Address {
     fn parse(text: &str, default_port: u16) -> Result<Self, UrlError> {
-        let wrong = || UrlError::Address { address: text.to_owned() };
+        let wrong = || UrlError::Address;
         if text.is_empty() {
             return Err(UrlError::NoServer);
         }
@@ -234,6 +234,7 @@ fn percent_decode(text: &str) -> Result<String, UrlError> {
 #[cfg(test)]
 mod tests {
     use super::{Address, ServerLocation, Target, UrlError};
+    use crate::RedisStore;
 
     fn parse(url: &str) -> Result<Target, UrlError> {
         Target::parse(url, None).map(|(target, _)| target)
@@ -277,14 +278,35 @@ mod tests {
         let scheme = |scheme: &str| Err(UrlError::Scheme { scheme: scheme.to_owned() });
         let error_of = |url: &str| parse(url).map(|_| ());
         assert_eq!(error_of("http://a"), scheme("http"));
-        assert_eq!(error_of("localhost:6379"), scheme("localhost:6379"));
+        assert_eq!(error_of("localhost:6379"), Err(UrlError::NoScheme));
         assert_eq!(error_of("redis://"), Err(UrlError::NoServer));
         assert_eq!(error_of("redis-cluster://a,,b"), Err(UrlError::NoServer));
-        assert_eq!(error_of("redis://a:port"), Err(UrlError::Address { address: "a:port".to_owned() }));
-        assert_eq!(error_of("redis://a:1,b:2"), Err(UrlError::Address { address: "a:1,b:2".to_owned() }));
+        assert_eq!(error_of("redis://a:port"), Err(UrlError::Address));
+        assert_eq!(error_of("redis://a:1,b:2"), Err(UrlError::SeveralServers));
         assert_eq!(error_of("redis-sentinel://a:1"), Err(UrlError::NoMaster));
-        assert_eq!(error_of("redis-cluster://a/3"), Err(UrlError::ClusterDatabase { path: "3".to_owned() }));
-        assert_eq!(error_of("redis://a/x"), Err(UrlError::Database { path: "x".to_owned() }));
+        assert_eq!(error_of("redis-cluster://a/3"), Err(UrlError::ClusterDatabase));
+        assert_eq!(error_of("redis://a/x"), Err(UrlError::Database));
         assert_eq!(error_of("redis://u:%zz@a"), Err(UrlError::Login));
+    }
+
+    #[test]
+    fn an_error_quotes_no_password() {
+        for url in [
+            "redis://:s3cret-word",
+            "redis://user:s3cret-word",
+            "rediss://:s3cret-word:host:6379",
+            "redis-cluster://a,:s3cret-word",
+            "redis://host:6379/s3cret-word@",
+            "redis://user:6379/s3cret-word",
+            "redis-cluster://user:6379/s3cret-word",
+            "redis:/:s3cret-word@host",
+            ":s3cret-word@redis://host",
+            "redis://:s3cret-word%@host",
+        ] {
+            let error = parse(url).expect_err(url);
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{url}: {error}");
+        }
+        let text = format!("{:?}", RedisStore::builder("redis://user:s3cret-word@host"));
+        assert!(text.contains("6379") && !text.contains("s3cret"), "{text}");
     }
 }

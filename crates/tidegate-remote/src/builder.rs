@@ -1,6 +1,6 @@
 //! [`RemoteStoreBuilder`]: the address of the root and the settings of a store.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use tidegate::Policy;
 
@@ -13,7 +13,6 @@ use crate::{
 };
 
 /// Sets up a [`RemoteStore`].
-#[derive(Debug)]
 pub struct RemoteStoreBuilder {
     url: String,
     timeout: Duration,
@@ -55,8 +54,9 @@ impl RemoteStoreBuilder {
         self
     }
 
-    /// The policies that are asked for. At each connection, the store verifies that the root has them, with the same limits,
-    /// and reports those that differ.
+    /// The policies that are asked for. At each connection, the store asks the root about them. It reports those that the root
+    /// does not have, and those for which a limit decides there that is not in the policy here.
+    /// [`RemoteStore::set_policies`] replaces them.
     #[must_use]
     pub fn policies(mut self, policies: impl IntoIterator<Item = Policy>) -> Self {
         self.policies = policies.into_iter().collect();
@@ -75,5 +75,15 @@ impl RemoteStoreBuilder {
         let tls = if root.tls { Some(tls_config(self.tls_ca.as_deref())?) } else { None };
         let Self { timeout, max_requests, policies, .. } = self;
         Ok(RemoteStore::new(Link::start(LinkSettings { root, tls, timeout, max_requests, policies })))
+    }
+}
+
+/// Without the URL, which may have a token.
+impl fmt::Debug for RemoteStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let root = RootUrl::parse(&self.url).map(|root| root.to_string());
+        let Self { timeout, max_requests, .. } = self;
+        let mut text = f.debug_struct("RemoteStoreBuilder");
+        text.field("root", &root).field("timeout", timeout).field("max_requests", max_requests).finish_non_exhaustive()
     }
 }

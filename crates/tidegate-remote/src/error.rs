@@ -96,10 +96,16 @@ impl Error {
         }
     }
 
-    /// The error of an attempt to connect.
+    /// The error of an attempt to connect. It is never final: it says nothing about a request.
     pub(crate) fn of_connecting(error: &RedisError) -> Self {
         match (error.code(), error.kind()) {
-            (Some(code), _) => Self::of_message(code, error.detail().unwrap_or_default()),
+            (Some(code), _) => match Self::of_message(code, error.detail().unwrap_or_default()) {
+                Self::NoPermission(text) => Self::LoginRefused(text),
+                Self::Refused(text) | Self::UnknownPolicy(text) => {
+                    Self::Unreachable(format!("it answered the connection with the error `{code} {text}`"))
+                }
+                error => error,
+            },
             (None, redis::ErrorKind::AuthenticationFailed) => {
                 Self::LoginRefused(short(error.detail().unwrap_or("AUTH")))
             }

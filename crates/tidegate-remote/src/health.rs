@@ -1,7 +1,7 @@
 //! [`Health`]: whether the root answers, and what is wrong with its configuration or with this one.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -11,7 +11,7 @@ use tidegate::{Clock, Degradation, EventCount, Metric, StoreNode, StoreReport, T
 
 use crate::error::Error;
 
-/// Maximum number of policies that are remembered as unknown to the root, or as different there.
+/// Maximum number of policies that are remembered as unknown to the root, or as decided by another limit there.
 const MAX_NAMES: usize = 64;
 
 /// What is known about the root.
@@ -19,6 +19,10 @@ const MAX_NAMES: usize = 64;
 pub(crate) struct Health {
     root: String,
     outage: Mutex<Option<Outage>>,
+    /// Whether the outage is that requests get no answer on an open connection.
+    silent: AtomicBool,
+    /// Answers of the root to requests.
+    answers: AtomicU64,
     unknown: PolicyProblem,
     different: PolicyProblem,
     pub(crate) requests: AtomicU64,
@@ -28,6 +32,7 @@ pub(crate) struct Health {
     pub(crate) overloaded: AtomicU64,
     refused: AtomicU64,
     pub(crate) degraded: AtomicU64,
+    pub(crate) releases_dropped: AtomicU64,
     last_refusal: Mutex<Option<Error>>,
 }
 
@@ -41,20 +46,23 @@ struct Outage {
 #[derive(Debug, Default)]
 struct PolicyProblem {
     any: AtomicBool,
-    /// The names, and since when there has been one.
-    names: Mutex<(BTreeSet<String>, Option<Timestamp>)>,
+    /// The names with the time of the last request, and since when there has been one.
+    names: Mutex<(BTreeMap<String, Timestamp>, Option<Timestamp>)>,
 }
 
 impl PolicyProblem {
     /// Adds a policy. Returns whether it is new.
     fn begin(&self, name: &str) -> bool {
-        let mut names = self.names.lock();
+        let (mut names, now) = (self.names.lock(), Clock::process().now());
         if names.0.is_empty() {
-            names.1 = Some(Clock::process().now());
+            names.1 = Some(now);
         }
-        let is_new = names.0.len() < MAX_NAMES && !names.0.contains(name) && names.0.insert(name.to_owned());
         self.any.store(true, Relaxed);
-        is_new
+        if let Some(last) = names.0.get_mut(name) {
+            *last = now;
+            return false;
+        }
+        names.0.len() < MAX_NAMES && names.0.insert(name.to_owned(), now).is_none()
     }
 
     fn end(&self, name: &str) {
@@ -66,11 +74,22 @@ impl PolicyProblem {
         }
     }
 
+    /// Ends the problem of each policy for which `keeps` returns false, by its name and the time since its last request.
+    fn retain(&self, keeps: impl Fn(&str, Duration) -> bool) {
+        let mut names = self.names.lock();
+        names.0.retain(|name, last| keeps(name, since(*last)));
+        self.any.store(!names.0.is_empty(), Relaxed);
+    }
+
     fn list(&self) -> Option<(String, Duration)> {
         let names = self.names.lock();
-        let quoted: Vec<String> = names.0.iter().map(|name| format!("`{name}`")).collect();
+        let quoted: Vec<String> = names.0.keys().map(|name| format!("`{name}`")).collect();
         (!quoted.is_empty()).then(|| (quoted.join(", "), names.1.map(since).unwrap_or_default()))
     }
+}
+
+fn no_answer() -> Error {
+    Error::Unreachable("it does not answer on an open connection".to_owned())
 }
 
 fn since(time: Timestamp) -> Duration {
@@ -83,6 +102,8 @@ impl Health {
         Self {
             root,
             outage: Mutex::new(Some(Outage { error: connecting, since: Clock::process().now() })),
+            silent: AtomicBool::new(false),
+            answers: AtomicU64::new(0),
             unknown: PolicyProblem::default(),
             different: PolicyProblem::default(),
             requests: AtomicU64::new(0),
@@ -92,27 +113,81 @@ impl Health {
             overloaded: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             degraded: AtomicU64::new(0),
+            releases_dropped: AtomicU64::new(0),
             last_refusal: Mutex::new(None),
         }
     }
 
-    /// Records that there is a connection, or why there is none.
-    pub(crate) fn set_outage(&self, error: Option<Error>) {
+    /// Records why there is no connection.
+    pub(crate) fn set_outage(&self, error: Error) {
         let mut outage = self.outage.lock();
-        let began = outage.as_ref().map_or_else(|| Clock::process().now(), |outage| outage.since);
-        match &error {
-            None => tracing::info!(root = %self.root, "connected to the root"),
-            Some(error) if outage.as_ref().is_none_or(|outage| outage.error != *error) => {
-                tracing::warn!(root = %self.root, cause = error.name(), cure = error.cure(), "{error}");
-            }
-            Some(_) => {}
-        }
-        *outage = error.map(|error| Outage { error, since: began });
+        self.silent.store(false, Relaxed);
+        self.begin(&mut outage, error);
     }
 
-    /// Whether the root lacks a policy, or has one with other limits.
+    /// Records that there is a connection. After one without answers, the outage lasts until a request is answered.
+    pub(crate) fn set_connected(&self, was_silent: bool) {
+        tracing::info!(root = %self.root, "connected to the root");
+        let mut outage = self.outage.lock();
+        self.silent.store(was_silent, Relaxed);
+        if was_silent {
+            self.begin(&mut outage, no_answer());
+        } else {
+            *outage = None;
+        }
+    }
+
+    /// Records that the root does not answer on the open connection.
+    pub(crate) fn begin_silence(&self) {
+        let mut outage = self.outage.lock();
+        if outage.is_none() {
+            self.silent.store(true, Relaxed);
+            self.begin(&mut outage, no_answer());
+        }
+    }
+
+    fn begin(&self, outage: &mut Option<Outage>, error: Error) {
+        if outage.as_ref().is_none_or(|outage| outage.error != error) {
+            tracing::warn!(root = %self.root, cause = error.name(), cure = error.cure(), "{error}");
+        }
+        let began = outage.as_ref().map_or_else(|| Clock::process().now(), |outage| outage.since);
+        *outage = Some(Outage { error, since: began });
+    }
+
+    /// Records that the root has answered a request.
+    pub(crate) fn record_answer(&self) {
+        self.answers.fetch_add(1, Relaxed);
+        // Nearly always it has answered before.
+        if self.silent.load(Relaxed) {
+            let mut outage = self.outage.lock();
+            if self.silent.swap(false, Relaxed) {
+                tracing::info!(root = %self.root, "the root answers again");
+                *outage = None;
+            }
+        }
+    }
+
+    /// The number of answers to requests.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers.load(Relaxed)
+    }
+
+    /// Whether requests get no answer on an open connection.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.load(Relaxed)
+    }
+
+    /// Whether the root lacks a policy, or decided under one by another limit.
     pub(crate) fn has_policy_problem(&self) -> bool {
         self.unknown.any.load(Relaxed) || self.different.any.load(Relaxed)
+    }
+
+    /// Ends the problems of policies for which `keeps` returns false, by the name and the time since the last request.
+    pub(crate) fn keep_problems(&self, keeps: impl Fn(&str, Duration) -> bool) {
+        if self.has_policy_problem() {
+            self.unknown.retain(&keeps);
+            self.different.retain(&keeps);
+        }
     }
 
     /// Why there is no connection.
@@ -153,7 +228,7 @@ impl Health {
         if !is_different {
             self.different.end(name);
         } else if self.different.begin(name) {
-            tracing::warn!(root = %self.root, policy = name, "the root has other limits for this policy: they apply");
+            tracing::warn!(root = %self.root, policy = name, "a limit that this policy does not have decided at the root");
         }
     }
 
@@ -180,7 +255,8 @@ impl Health {
             state(error.name(), detail, error.cure(), lasted, false)
         }));
         report.degradations.extend(self.different.list().map(|(names, lasted)| {
-            let detail = format!("the root has other limits, or another algorithm, for {names}: the root decides");
+            let detail =
+                format!("at the root, a limit decided for {names} that this service does not have: it applies");
             state("other_limits", detail, "give both services the same policies", lasted, false)
         }));
         report.event_counts = self.event_counts();
@@ -227,13 +303,60 @@ impl Health {
         vec![
             Metric::gauge(
                 "root_connected",
-                "1 if there is a connection to the root",
+                "1 if there is a connection to the root and it answers",
                 self.outage.lock().is_none().into(),
             ),
             Metric::counter("root_requests", "Requests sent to the root", count(&self.requests)),
             Metric::counter("root_connections", "Connections made to the root", count(&self.connections)),
             Metric::counter("root_degraded", "Answers of the root that were degraded", count(&self.degraded)),
+            Metric::counter(
+                "store_releases_dropped",
+                "Dropped holds whose release was not sent",
+                count(&self.releases_dropped),
+            ),
             Metric::degraded_answers(errors.map(|(cause, counter)| (cause, count(counter)))),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Health;
+    use crate::error::Error;
+
+    #[test]
+    fn the_problem_of_a_policy_lasts_while_it_is_kept() {
+        let health = Health::new("root:6380".to_owned());
+        let unknown = Error::UnknownPolicy("there is no policy".to_owned());
+        health.record(&unknown, Some("removed"));
+        health.record(&unknown, Some("kept"));
+        health.record_decision(Some("other"), true, false);
+        let details = || health.report().degradations.into_iter().skip(1).map(|state| state.detail).collect::<String>();
+        health.keep_problems(|_, unrequested| unrequested < Duration::from_secs(3_600));
+        assert!(["`kept`, `removed`", "`other`"].iter().all(|name| details().contains(name)), "{}", details());
+        health.keep_problems(|name, unrequested| name == "kept" || unrequested < Duration::ZERO);
+        assert!(details().contains("the root has no policy `kept`:"), "{}", details());
+        assert!(!details().contains("other"), "{}", details());
+        assert!(health.has_policy_problem());
+        health.keep_problems(|_, _| false);
+        assert!(!health.has_policy_problem() && details().is_empty(), "{}", details());
+    }
+
+    #[test]
+    fn only_an_answer_ends_the_outage_of_a_silent_root() {
+        let health = Health::new("root:6380".to_owned());
+        health.record_answer();
+        assert!(!health.report().answers, "a late answer does not end the lack of a connection");
+        health.set_connected(false);
+        assert!(health.report().answers);
+        health.begin_silence();
+        assert!(health.is_silent() && !health.report().answers);
+        health.set_outage(Error::Unreachable("the connection was lost".to_owned()));
+        health.set_connected(true);
+        assert!(!health.report().answers, "a connection is not an answer");
+        health.record_answer();
+        assert!(health.report().answers && !health.is_silent());
     }
 }

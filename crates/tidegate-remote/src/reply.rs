@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 use tidegate::{
-    AtEnd, Decision, Entry, InUse, Inspection, Lease, Leased, Limit, OpenReservation, Policy, Reason, Refund,
+    AtEnd, Decision, Entry, InUse, Inspection, Lease, Leased, Limit, Mode, OpenReservation, Policy, Reason, Refund,
     ReservationId, Timestamp,
     external_store::{self, DecidedBy, DecisionFields, LimitInspection},
 };
@@ -63,7 +63,8 @@ impl<'a> Fields<'a> {
         self.number(name).map(Timestamp::from_micros)
     }
 
-    /// The decision, and whether the root decided by other limits than those of `policy`.
+    /// The decision, and whether the root decided by a limit that `policy` does not have. A denial of the root is a shadow
+    /// denial if `policy` is in shadow mode.
     pub(crate) fn decision(self, policy: &Policy) -> Result<(Decision, bool), Error> {
         let (text, capacity) = (self.text("limit")?, self.number("capacity")?);
         let degraded = self.flag("degraded")?;
@@ -76,7 +77,7 @@ impl<'a> Fields<'a> {
             decided_by = DecidedBy::Limits;
         }
         let fields = DecisionFields {
-            reason: reason(self.text("reason")?)?,
+            reason: in_mode(policy.mode(), reason(self.text("reason")?)?),
             degraded,
             leased: self.flag("leased")?,
             part: 0,
@@ -164,6 +165,14 @@ impl<'a> Fields<'a> {
         }
         let at_end: AtEnd = self.text("expires")?.parse().map_err(|_| Error::Garbled("expires"))?;
         Ok(OpenReservation::hold(units, granted_at, until, at_end))
+    }
+}
+
+/// The reason under a policy in this mode: a shadow policy never denies.
+fn in_mode(mode: Mode, reason: Reason) -> Reason {
+    match mode {
+        Mode::Shadow if reason != Reason::Allowed => Reason::Shadow,
+        _ => reason,
     }
 }
 

@@ -73,6 +73,12 @@ impl RemoteStore {
         self.link.ready().await;
     }
 
+    /// Replaces the policies of [`RemoteStoreBuilder::policies`], after a change of the configuration. They are verified soon.
+    /// The store no longer reports the others, unless they are requested.
+    pub fn set_policies(&self, policies: impl IntoIterator<Item = Policy>) {
+        self.link.set_policies(policies.into_iter().collect());
+    }
+
     async fn call(&self, command: Cmd, policy: Option<&str>) -> Result<Value, Error> {
         self.link.call(command).await.inspect_err(|error| self.link.health.record(error, policy))
     }
@@ -125,7 +131,13 @@ fn denied(error: &Error, policy: &Policy) -> Option<Decision> {
     (error.is_final() || is_shed).then(|| external_store::without_store(policy, false))
 }
 
-/// Asks the root for the policies of the settings. Those that it does not have, or has with other limits, are reported.
+/// The id for a request that a policy in shadow mode admits without a hold at the root.
+fn id_without_hold(decision: &Decision, policy: &Policy) -> Option<ReservationId> {
+    decision.is_allowed().then(|| ReservationId::never_granted(policy, external_store::nonce()))
+}
+
+/// Asks the root about the policies. Those that it does not have, and those for which another limit decides there, are
+/// reported.
 pub(crate) async fn verify_policies(link: &Arc<Link>) {
     let store = RemoteStore::new(Arc::clone(link));
     let store = &store;
@@ -134,7 +146,7 @@ pub(crate) async fn verify_policies(link: &Arc<Link>) {
     let verify = |policy: Policy| async move {
         let _ = store.decision(command::decide(Op::Peek, &policy, probe, Cost::ONE), &policy).await;
     };
-    let policies = link.settings.policies.clone();
+    let policies = link.policies();
     stream::iter(policies).map(verify).buffer_unordered(VERIFIED_AT_ONCE).collect::<()>().await;
 }
 
@@ -220,11 +232,13 @@ impl Store for RemoteStore {
         external_store::hold_ttl_us(policy, hold.ttl())?;
         let name = named(policy, "reserve under limits that a caller supplies")?;
         match self.decision(command::reserve(name, key, cost, hold), policy).await {
-            Ok((decision, reply)) => Ok(Reserved::new(decision, Fields::of(&reply)?.reservation()?)),
+            Ok((decision, reply)) => {
+                let id = Fields::of(&reply)?.reservation()?;
+                Ok(Reserved::new(decision, id.or_else(|| id_without_hold(&decision, policy))))
+            }
             Err(error) => {
                 let decision = denied(&error, policy).ok_or(error)?;
-                let id = decision.is_allowed().then(|| ReservationId::never_granted(policy, external_store::nonce()));
-                Ok(Reserved::new(decision, id))
+                Ok(Reserved::new(decision, id_without_hold(&decision, policy)))
             }
         }
     }
@@ -247,10 +261,8 @@ impl Store for RemoteStore {
 
     fn release_detached(&self, id: &ReservationId, policies: &[Policy]) {
         let (store, id, policies) = (self.clone(), id.clone(), policies.to_vec());
-        tokio::spawn(async move {
-            // Without an answer, the hold ends by itself.
-            let _ = store.release(&id, &policies).await;
-        });
+        // Without an answer, the hold ends by itself.
+        self.link.release(async move { store.release(&id, &policies).await.is_ok() });
     }
 
     async fn renew(

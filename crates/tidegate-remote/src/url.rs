@@ -16,10 +16,13 @@ pub(crate) struct RootUrl {
     pub(crate) tls: bool,
 }
 
-/// Why a URL was refused.
+/// Why a URL was refused. The text quotes no part of the URL that may be a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
+    /// The URL has no scheme.
+    #[error("the URL does not begin with a scheme and `://`: use tidegate://host:6380, or tidegates://host:6380 (TLS)")]
+    NoScheme,
     /// The scheme is unknown.
     #[error("`{scheme}` is not a known scheme: use tidegate://host:6380, or tidegates://host:6380 (TLS)")]
     Scheme {
@@ -27,11 +30,10 @@ pub enum UrlError {
         scheme: String,
     },
     /// The address can't be read.
-    #[error("`{address}` is not an address: write one host or host:port, such as root.example:6380")]
-    Address {
-        /// The text in the URL.
-        address: String,
-    },
+    #[error(
+        "the address in the URL is not one host or host:port, such as root.example:6380; a token ends with `@` before the host"
+    )]
+    Address,
     /// The URL has a user.
     #[error(
         "the URL has a user, but a service has only tokens: write tidegate://:TOKEN@host, with a colon before the token"
@@ -44,11 +46,11 @@ pub enum UrlError {
 
 impl RootUrl {
     pub(crate) fn parse(url: &str) -> Result<Self, UrlError> {
-        let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+        let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| is_plain(scheme)).ok_or(UrlError::NoScheme)?;
         let tls = match scheme {
             "tidegate" => false,
             "tidegates" => true,
-            _ => return Err(UrlError::Scheme { scheme: scheme.chars().take(40).collect() }),
+            _ => return Err(UrlError::Scheme { scheme: scheme.to_owned() }),
         };
         let (login, address) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
         let token = match login.map(|login| login.split_once(':')) {
@@ -57,7 +59,7 @@ impl RootUrl {
             Some(_) => return Err(UrlError::User),
         };
         let address = address.strip_suffix('/').unwrap_or(address);
-        let wrong = || UrlError::Address { address: address.to_owned() };
+        let wrong = || UrlError::Address;
         // An IPv6 address is in brackets.
         let (host, port) = match address.strip_prefix('[') {
             Some(rest) => {
@@ -74,6 +76,12 @@ impl RootUrl {
         }
         Ok(Self { host: host.to_owned(), port, token, tls })
     }
+}
+
+/// Whether a scheme can be quoted.
+fn is_plain(scheme: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-".contains(&byte);
+    (1..=40).contains(&scheme.len()) && scheme.bytes().all(is_plain)
 }
 
 fn decode(text: &str) -> Result<String, UrlError> {
@@ -101,6 +109,7 @@ impl fmt::Debug for RootUrl {
 #[cfg(test)]
 mod tests {
     use super::{RootUrl, UrlError};
+    use crate::RemoteStore;
 
     #[test]
     fn every_form_of_url_is_parsed() {
@@ -117,16 +126,15 @@ mod tests {
 
     #[test]
     fn an_invalid_url_is_an_error_that_names_the_problem() {
-        let address = |address: &str| UrlError::Address { address: address.to_owned() };
         for (url, error) in [
             ("redis://a", UrlError::Scheme { scheme: "redis".to_owned() }),
-            ("root:6380", UrlError::Scheme { scheme: "root:6380".to_owned() }),
-            ("tidegate://", address("")),
-            ("tidegate://a:port", address("a:port")),
-            ("tidegate://a:0", address("a:0")),
-            ("tidegate://a:1,b:2", address("a:1,b:2")),
-            ("tidegate://a/0", address("a/0")),
-            ("tidegate://[::1", address("[::1")),
+            ("root:6380", UrlError::NoScheme),
+            ("tidegate://", UrlError::Address),
+            ("tidegate://a:port", UrlError::Address),
+            ("tidegate://a:0", UrlError::Address),
+            ("tidegate://a:1,b:2", UrlError::Address),
+            ("tidegate://a/0", UrlError::Address),
+            ("tidegate://[::1", UrlError::Address),
             ("tidegate://token@a", UrlError::User),
             ("tidegate://user:token@a", UrlError::User),
             ("tidegate://:@a", UrlError::Token),
@@ -134,5 +142,28 @@ mod tests {
         ] {
             assert_eq!(RootUrl::parse(url), Err(error), "{url}");
         }
+    }
+
+    #[test]
+    fn an_error_quotes_no_token() {
+        for url in [
+            "tidegate://:s3cret-token",
+            "tidegates://:s3cret-token:root:6380",
+            "tidegate:/:s3cret-token@root.example",
+            "tidegate:s3cret-token@root.example",
+            ":s3cret-token@tidegate://root.example",
+            "tidegate://s3cret-token@root.example",
+            "tidegate://:s3cret-token%@root.example",
+            "tidegate://:s3cret-token@root.example:s3cret-token",
+            "s3cret-token",
+        ] {
+            let error = RootUrl::parse(url).expect_err(url);
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{url}: {error}");
+            let builder = RemoteStore::builder(url);
+            assert!(!format!("{builder:?}").contains("s3cret"), "{builder:?}");
+        }
+        let valid = RemoteStore::builder("tidegate://:s3cret-token@root.example");
+        let text = format!("{valid:?}");
+        assert!(text.contains("root.example:6380") && !text.contains("s3cret"), "{text}");
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     metrics::Transport,
     reload::FileWatcher,
     service::{Event, Service},
-    store,
+    store::{self, Opened},
     supervise::supervise,
     transports::{grpc, http, resp},
 };
@@ -74,13 +74,17 @@ impl Server {
         sources: SettingSources,
         store: impl Store + 'static,
     ) -> Result<Self, StartError> {
-        Self::launch(config, sources, |settings, _| Ok(AnyStore::new(GuardedStore::new(store, settings.timeout))))
+        Self::launch(
+            config,
+            sources,
+            |settings, _| Ok(AnyStore::new(GuardedStore::new(store, settings.timeout)).into()),
+        )
     }
 
     fn launch(
         mut config: Config,
         sources: SettingSources,
-        open_store: impl FnOnce(&StoreSettings, &Policies) -> Result<AnyStore, ConfigError>,
+        open_store: impl FnOnce(&StoreSettings, &Policies) -> Result<Opened, ConfigError>,
     ) -> Result<Self, StartError> {
         let settings = Arc::new(config.server.clone());
         let certificates = settings.tls.as_ref().map(Certificates::load).transpose();
@@ -93,11 +97,12 @@ impl Server {
             addresses[transport as usize] = socket.as_ref().map(TcpListener::local_addr).transpose()?;
             sockets[transport as usize] = socket;
         }
-        let store = store::with_leases(open_store(&config.store, &config.policies)?, &config.policies)?;
+        let Opened { store, remote } = open_store(&config.store, &config.policies)?;
+        let store = store::with_leases(store, &config.policies)?;
         let dashboard = Arc::new(Dashboard::new(Clock::system().now().as_micros() / 1_000_000));
         let policies = std::mem::take(&mut config.policies);
         let service = Service::observed(policies, &settings, store, Arc::<Dashboard>::clone(&dashboard));
-        let service = Arc::new(service);
+        let service = Arc::new(service.with_remote(remote));
         let cookie = format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into();
         let context = Context::new(Arc::clone(&service), Arc::clone(&settings), certificates.clone(), cookie);
         let bounds = settings.bounds;

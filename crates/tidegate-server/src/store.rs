@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidegate::{AnyStore, Limiter, MemoryStore, Store as _};
+use tidegate::{AnyStore, Limiter, MemoryStore, Policy, Store as _};
 use tidegate_leases::LeasedStore;
 use tidegate_redis::RedisStore;
 use tidegate_remote::RemoteStore;
@@ -15,18 +15,30 @@ use crate::config::{ConfigError, Policies, StoreSettings};
 /// # Errors
 /// If a setting is wrong.
 pub fn open(settings: &StoreSettings) -> Result<AnyStore, ConfigError> {
-    open_for(settings, &Policies::default())
+    open_for(settings, &Policies::default()).map(|opened| opened.store)
+}
+
+/// A store, and the remote store in it, which verifies the policies of the configuration.
+pub(crate) struct Opened {
+    pub(crate) store: AnyStore,
+    pub(crate) remote: Option<RemoteStore>,
+}
+
+impl From<AnyStore> for Opened {
+    fn from(store: AnyStore) -> Self {
+        Self { store, remote: None }
+    }
 }
 
 /// The same for these policies, which the store verifies if another service has policies of its own.
 ///
 /// # Errors
 /// If a setting is wrong.
-pub(crate) fn open_for(settings: &StoreSettings, policies: &Policies) -> Result<AnyStore, ConfigError> {
+pub(crate) fn open_for(settings: &StoreSettings, policies: &Policies) -> Result<Opened, ConfigError> {
     let store = match &*settings.url {
-        "memory" => open_memory(settings),
+        "memory" => open_memory(settings).map(Opened::from),
         url if is_remote(url) => open_remote(settings, policies),
-        _ => open_redis(settings),
+        _ => open_redis(settings).map(Opened::from),
     };
     store.map_err(|message| ConfigError::new("store", message))
 }
@@ -97,13 +109,18 @@ fn open_redis(settings: &StoreSettings) -> Result<AnyStore, String> {
     builder.connect().map(AnyStore::new).map_err(|error| error.to_string())
 }
 
-fn open_remote(settings: &StoreSettings, policies: &Policies) -> Result<AnyStore, String> {
+fn open_remote(settings: &StoreSettings, policies: &Policies) -> Result<Opened, String> {
     let mut builder = RemoteStore::builder(&settings.url).timeout(settings.timeout);
     if let Some(pem) = trusted_certificates(settings)? {
         builder = builder.tls_ca(pem);
     }
-    let policies = policies.iter().map(|(_, configured)| configured.policy.clone());
-    builder.policies(policies).connect().map(AnyStore::new).map_err(|error| error.to_string())
+    let store = builder.policies(named(policies)).connect().map_err(|error| error.to_string())?;
+    Ok(Opened { store: AnyStore::new(store.clone()), remote: Some(store) })
+}
+
+/// The policies without their settings in the service.
+pub(crate) fn named(policies: &Policies) -> impl Iterator<Item = Policy> {
+    policies.iter().map(|(_, configured)| configured.policy.clone())
 }
 
 fn trusted_certificates(settings: &StoreSettings) -> Result<Option<Vec<u8>>, String> {

@@ -14,10 +14,15 @@ use std::{
 use tidegate::{Cost, Key, OnStoreFailure, Policy, Reason, Store as _};
 use tidegate_remote::RemoteStore;
 
-const INFO: &[u8] = b"$22\r\ntidegate_version:0.1.0\r\n";
+pub(crate) const INFO: &[u8] = b"$22\r\ntidegate_version:0.1.0\r\n";
 
 /// A server that answers INFO as a Tidegate does, and every other command with `answer`.
 fn server(answer: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> String {
+    server_with(INFO, answer)
+}
+
+/// A server that answers INFO with `info`.
+pub(crate) fn server_with(info: &'static [u8], answer: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("an address");
     let answer = Arc::new(answer);
@@ -29,7 +34,7 @@ fn server(answer: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> String {
                 while let Ok(count @ 1..) = stream.read(&mut buffer) {
                     let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
                     if text.contains("INFO") {
-                        stream.write_all(INFO).expect("a connection");
+                        stream.write_all(info).expect("a connection");
                     } else {
                         answer(&mut stream);
                     }
@@ -40,7 +45,7 @@ fn server(answer: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> String {
     format!("tidegate://{address}")
 }
 
-fn policy(choice: OnStoreFailure) -> Policy {
+pub(crate) fn policy(choice: OnStoreFailure) -> Policy {
     let policy = Policy::new("api", ["9/1m".parse().expect("a limit")]).expect("a policy");
     policy.with_on_store_failure(choice)
 }

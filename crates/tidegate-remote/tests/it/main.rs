@@ -2,4 +2,5 @@
 
 mod bounds;
 mod conformance;
+mod outages;
 mod root;

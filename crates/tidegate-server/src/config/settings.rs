@@ -1,6 +1,7 @@
 //! [`ServerSettings`] and [`StoreSettings`]: the settings of `[server]` and `[store]`, with their defaults.
 
 use std::{
+    fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
@@ -73,7 +74,7 @@ pub struct Tokens {
     pub admin: Option<String>,
 }
 
-impl std::fmt::Debug for Tokens {
+impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tokens {{ usage: {}, admin: {} }}", self.usage.is_some(), self.admin.is_some())
     }
@@ -119,7 +120,7 @@ pub struct Bounds {
 }
 
 /// The settings of `[store]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StoreSettings {
     /// `memory`, or the URL of a Redis or of another service.
     pub url: String,
@@ -239,6 +240,16 @@ impl ServerSettings {
             drain: time(table.drain, 10),
             allow_removal: table.allow_removal.is_some_and(|Switch(is_on)| is_on),
         })
+    }
+}
+
+/// Without the URL, which may have a password or a token.
+impl fmt::Debug for StoreSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { timeout, max_keys, max_bytes, prefix, tls_ca, .. } = self;
+        let mut text = f.debug_struct("StoreSettings");
+        text.field("timeout", timeout).field("max_keys", max_keys).field("max_bytes", max_bytes);
+        text.field("prefix", prefix).field("tls_ca", tls_ca).finish_non_exhaustive()
     }
 }
 

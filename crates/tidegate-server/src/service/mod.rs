@@ -24,6 +24,7 @@ use tidegate::{
     Algorithm, AnyStore, Clock, Cost, Decision, Decisions, Degradation, FailSafe, Limit, Op, Policy, ReservationError,
     Spend, Store, StoreError, StoreReport, format_duration,
 };
+use tidegate_remote::RemoteStore;
 
 pub(crate) use self::{
     degraded::Degraded,
@@ -46,7 +47,7 @@ use crate::{
     config::{CallerLimits, Config, ConfigError, ConfiguredPolicy, Policies, RESERVED_NAME, ServerSettings},
     guarded_store::GuardedStore,
     metrics::{DecisionClass, Metrics, PolicyCounters, Stopwatch, Transport},
-    store,
+    store::{self, Opened},
 };
 
 /// Maximum number of policies in the error for an unknown one.
@@ -57,6 +58,8 @@ const MAX_LISTED: usize = 5;
 pub struct Service {
     active: ArcSwap<ActivePolicies>,
     store: FailSafe<AnyStore>,
+    /// The store of another service, which verifies the active policies.
+    remote: Option<RemoteStore>,
     clock: Clock,
     metrics: Metrics,
     holds: open_holds::OpenHolds,
@@ -102,8 +105,8 @@ impl Service {
     /// # Errors
     /// If the settings of the store are wrong. A Redis that does not answer yet is no error.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        let store = store::open_for(&config.store, &config.policies)?;
-        Ok(Self::observed(config.policies, &config.server, store, Arc::new(())))
+        let Opened { store, remote } = store::open_for(&config.store, &config.policies)?;
+        Ok(Self::observed(config.policies, &config.server, store, Arc::new(())).with_remote(remote))
     }
 
     /// Creates a service with a store of your own. Of the store settings of the configuration, only the timeout is used.
@@ -136,6 +139,7 @@ impl Service {
             inspected: InspectedKeys::default(),
             degraded,
             store,
+            remote: None,
             holds: open_holds::OpenHolds::default(),
             metrics,
             caller_limits: settings.caller_limits,
@@ -143,6 +147,11 @@ impl Service {
             reloading: Mutex::new(()),
             started: Stopwatch::start(),
         }
+    }
+
+    /// The service that tells this store which policies are active.
+    pub(crate) fn with_remote(self, remote: Option<RemoteStore>) -> Self {
+        Self { remote, ..self }
     }
 
     /// Returns the time since the service was created.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{ActivePolicies, Event, Service, degraded::degradation};
-use crate::config::{Config, ConfigError, ConfiguredPolicy, Policies};
+use crate::{
+    config::{Config, ConfigError, ConfiguredPolicy, Policies},
+    store,
+};
 
 /// Cause that is reported while the configuration file is refused.
 pub(crate) const CONFIGURATION_REFUSED: &str = "configuration_refused";
@@ -40,6 +43,9 @@ impl Service {
     pub fn replace(&self, policies: Policies) {
         let active = Arc::new(ActivePolicies::new(policies, &self.metrics, &*self.observer));
         let before = self.active.swap(Arc::clone(&active));
+        if let Some(remote) = &self.remote {
+            remote.set_policies(store::named(&active.policies));
+        }
         for (name, _) in before.policies.iter().filter(|(name, _)| active.policies.get(name).is_none()) {
             self.metrics.policies.remove(name);
             self.observer.policy_removed(name);

@@ -43,6 +43,18 @@ fn a_wrong_flag_or_variable_is_refused_by_its_name() {
 }
 
 #[test]
+fn no_error_and_no_log_quotes_a_token_or_a_password() {
+    let parse = |url: &str| Config::parse("t.toml", &format!("[store]\nurl = \"{url}\"\n"), &SettingSources::default());
+    for url in ["tidegate://:s3cret-token", "tidegate:/:s3cret-token@root", "redis://:s3cret-word", "redis:/:s3cret@a"]
+    {
+        let error = parse(url).expect_err("an invalid URL").to_string();
+        assert!(error.contains("the url is not one of a store") && !error.contains("s3cret"), "{error}");
+    }
+    let config = parse("tidegate://:s3cret-token@root").expect("a valid configuration");
+    assert!(!format!("{:?}", config.store).contains("s3cret"), "{:?}", config.store);
+}
+
+#[test]
 fn the_documented_configuration_is_accepted() {
     let text = r#"
 [server]
