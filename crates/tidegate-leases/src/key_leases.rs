@@ -21,6 +21,9 @@ use crate::{
     stats::{Counters, count, count_units},
 };
 
+/// The shortest ttl of a lease.
+const LEAST_TTL: Duration = Duration::from_millis(1);
+
 /// A request for a lease, which the caller sends to the shared store.
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
@@ -264,7 +267,7 @@ impl KeyLeases {
         let settled = self.stopped.pop_front();
         let units = |units| Cost::new(units).unwrap_or(Cost::ONE);
         let term = self.policy.lease()?;
-        let mut lease = Lease::new(units(asked), term).least(units(fewest)).least_ttl(term / 2);
+        let mut lease = Lease::new(units(asked), term).least(units(fewest)).least_ttl((term / 2).max(LEAST_TTL));
         if let Some(stopped) = &settled {
             lease = lease.settling(stopped.id.clone(), stopped.spent);
         }

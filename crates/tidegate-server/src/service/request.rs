@@ -238,6 +238,7 @@ pub(crate) fn field_of(error: &ReservationError) -> &'static str {
         ReservationError::AtEnd { .. } => "expires",
         ReservationError::InFlight { .. } => "policy",
         ReservationError::Least { .. } => "least",
+        ReservationError::LeastTtl { .. } => "least_ttl_ms",
         ReservationError::Amount { .. } | ReservationError::Amounts { .. } => "actual",
         ReservationError::SpentTooMuch { .. } => "spent",
         ReservationError::OtherKey => "settle",

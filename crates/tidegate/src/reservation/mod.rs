@@ -151,7 +151,11 @@ impl Lease {
         if self.least > self.asked {
             return Err(ReservationError::Least { asked: self.asked.get(), least: self.least.get() });
         }
-        policy.reservation_bounds().lease_ttl(self.ttl)
+        let ttl = policy.reservation_bounds().lease_ttl(self.ttl)?;
+        match self.least_ttl {
+            Some(least) if !(MIN_TTL..=self.ttl).contains(&least) => Err(ReservationError::LeastTtl { ttl: self.ttl }),
+            _ => Ok(ttl),
+        }
     }
 
     /// The units to grant, if at least `least` are free and `leases` are open.
@@ -383,6 +387,12 @@ pub enum ReservationError {
     Ttl {
         /// The longest ttl.
         max: Duration,
+    },
+    /// The shortest ttl of a lease is out of range.
+    #[error("the shortest ttl is out of range: use 1ms to {}, the ttl of the lease", format_duration(*.ttl))]
+    LeastTtl {
+        /// The ttl of the lease.
+        ttl: Duration,
     },
     /// The number of open reservations is out of range.
     #[error("{max} open reservations of a key are out of range: use 1 to 10000")]

@@ -477,6 +477,10 @@ fn amounts_out_of_range_are_malformed_and_change_nothing() {
     let lease = |least| Lease::new(cost(10), Duration::from_secs(5)).least(cost(least));
     let leased = limiter.lease(&tokens, &key("alice"), &lease(11));
     assert_eq!(leased.map(|_| ()), Err(ReservationError::Least { asked: 10, least: 11 }));
+    for least_ttl in [Duration::from_micros(999), Duration::from_millis(5_001)] {
+        let leased = limiter.lease(&tokens, &key("alice"), &lease(10).least_ttl(least_ttl));
+        assert_eq!(leased.map(|_| ()), Err(ReservationError::LeastTtl { ttl: Duration::from_secs(5) }));
+    }
     let granted = limiter.lease(&tokens, &key("alice"), &lease(10)).expect("well-formed").id.expect("it fits");
     let spent = limiter.settle(&granted, 11, &tokens);
     assert_eq!(spent, Err(ReservationError::SpentTooMuch { spent: 11, units: 10 }));

@@ -144,7 +144,7 @@ pub(super) struct LeaseRequest {
     ttl_ms: u64,
     /// The shortest term that the caller accepts; `ttl_ms` by default. A service that divides a lease of its own grants a
     /// shorter term near the end of that lease. The response has the granted term.
-    #[schema(example = 1000)]
+    #[schema(minimum = 1, maximum = 60_000, example = 1000)]
     least_ttl_ms: Option<u64>,
     /// An earlier lease of the same policy and key, which is settled first.
     settle: Option<SettleRequest>,
